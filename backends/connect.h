@@ -1,0 +1,32 @@
+#pragma once
+
+/// Joins this process to the other ranks.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "libzero/collective/collective.h"
+#include "libzero/collective/topology.h"
+
+namespace zero {
+
+struct ConnectOptions {
+  /// "auto", "self", "gloo". auto: self alone, otherwise gloo. Default: ZERO_BACKEND, or "auto".
+  std::optional<std::string> backend;
+  /// For every wait: joining, and each collective. Default: ZERO_TIMEOUT (seconds), or 300 s.
+  std::optional<std::chrono::milliseconds> timeout;
+  /// Network interface or address to listen on where a machine has several. Default: ZERO_INTERFACE, or the address by
+  /// which the store is reached.
+  std::optional<std::string> interface;
+  /// Default: from the environment (topology_from).
+  std::optional<Topology> topology;
+};
+
+/// Resolves the topology and backend, meets the other ranks and returns this rank's communicator.
+/// Throws ContractError for a bad environment, Unavailable for a backend that this build or machine lacks, CommError
+/// naming the ranks that did not come in time.
+std::shared_ptr<Collective> connect(const ConnectOptions& options = {});
+
+}  // namespace zero

@@ -1,0 +1,108 @@
+#pragma once
+
+/// The narrow interface behind which ranks talk: raw memory, no LibTorch.
+///
+/// Calls of one Collective must be issued in the same order on every rank, one at a time (any thread, but not two at
+/// once); abort() is the exception. Ranks that need to talk independently take a communicator each: split().
+///
+/// Before any payload moves, ranks compare what they are about to do. If operation, count, dtype, reduction or root
+/// differ, every rank gets a ContractError that says what each rank asked for, nothing is written, and the Collective
+/// stays usable. Any other failure is a CommError that names the peer, the number of the collective, its label and what
+/// happened before; after it the Collective is dead and every later call throws CommError.
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "libzero/base/dtype.h"
+
+namespace zero {
+
+enum class ReduceOp : std::uint8_t { kSum = 1, kMax = 2 };
+
+/// Contiguous elements of the communicator's device (the host, for all CPU backends).
+struct Buffer {
+  void* data = nullptr;
+  std::int64_t count = 0;  ///< Elements, not bytes; 0 is allowed.
+  DType dtype = DType::kFloat32;
+};
+
+struct ConstBuffer {
+  const void* data = nullptr;
+  std::int64_t count = 0;
+  DType dtype = DType::kFloat32;
+};
+
+/// The pending result of a call. A backend may finish its work before the call returns.
+class Work {
+ public:
+  virtual ~Work() = default;
+
+  /// True when the work has ended, well or badly. Never blocks, never throws.
+  virtual bool test() noexcept = 0;
+
+  /// Blocks until the work has ended, at most until the Collective's timeout, and throws what went wrong:
+  /// ContractError or CommError. Afterwards the buffers are the caller's again.
+  virtual void wait() = 0;
+};
+
+using WorkPtr = std::shared_ptr<Work>;
+
+/// Called on finished pieces of a reduce_scatter's output while they are in cache. Pieces start at multiples of
+/// kEpilogueBlock elements, end at one or at the end of the output, cover it once, and come in ascending order on one
+/// thread. Must not throw and must not call the Collective.
+using Epilogue = std::function<void(std::int64_t begin, std::int64_t count)>;
+inline constexpr std::int64_t kEpilogueBlock = 4096;
+
+struct ReduceScatterOptions {
+  bool accumulate = false;     ///< Add onto the output's present content instead of onto zero.
+  Epilogue epilogue = nullptr; ///< May be empty.
+  std::string label;
+};
+
+class Collective {
+ public:
+  virtual ~Collective() = default;  ///< Never blocks longer than the timeout; prefer shutdown() first.
+
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+  virtual std::string_view backend() const noexcept = 0;  ///< "self", "threads", "gloo", ...
+
+  /// in: size() slices of out.count elements, float32, bfloat16 or float16. out: float32.
+  /// out[i] = (accumulate ? out[i] : +0) + in_0[i] + in_1[i] + ... in rank order, each term widened to fp32 first.
+  /// The result does not depend on backend, segmentation or thread count. in and out must not overlap.
+  virtual WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) = 0;
+
+  /// out: size() slices of in.count elements, slice r from rank r. In place when in.data is slice rank() of out.
+  virtual WorkPtr all_gather(ConstBuffer in, Buffer out, std::string_view label) = 0;
+
+  /// In place, on every rank. Sums of floating types add in rank order in fp32 (onto +0) and round once; MAX of floating
+  /// types is not offered. int64 knows SUM (wrapping) and MAX.
+  virtual WorkPtr all_reduce(Buffer data, ReduceOp op, std::string_view label) = 0;
+
+  /// Copies root's data to every rank; any dtype.
+  virtual WorkPtr broadcast(Buffer data, int root, std::string_view label) = 0;
+
+  virtual WorkPtr barrier(std::string_view label) = 0;
+
+  /// Collective. Ranks with equal `color` (>= 0) form a new communicator, ordered by (key, rank); it has the parent's
+  /// timeout, its own sequence numbers and its own fate. A negative color gives nullptr to that rank.
+  virtual std::shared_ptr<Collective> split(int color, int key) = 0;
+
+  /// Any thread, any time: what is in flight and every later call fails with CommError(why), here and, as soon as they
+  /// hear of it, on the other ranks. The first reason stands.
+  virtual void abort(std::string_view why) noexcept = 0;
+
+  /// Collective: waits for all ranks, then leaves in good order, so that nobody takes the leaving for a death. Later
+  /// calls throw ContractError; a second shutdown does nothing. On a dead communicator it only tidies up.
+  virtual void shutdown() = 0;
+};
+
+/// Work that ended before its call returned. The first form succeeded, the second rethrows `error` from wait().
+WorkPtr finished_work();
+WorkPtr failed_work(std::exception_ptr error);
+
+}  // namespace zero

@@ -1,0 +1,40 @@
+#pragma once
+
+/// Which rank this process is, among how many, and where ranks meet.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace zero {
+
+struct Topology {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+
+  std::string store_host = "127.0.0.1";
+  int store_port = 0;
+  /// True if this process must serve the key-value store itself (rank 0 of torchrun, Slurm or Open MPI); false when a
+  /// launcher serves it.
+  bool serves_store = false;
+
+  std::string run_id = "0";   ///< Separates the keys of runs that share a store.
+  int restart_count = 0;      ///< Separates the keys of a run's restarts.
+  std::string secret;         ///< Shared by the ranks; strangers without it are turned away.
+  std::string launcher = "alone";  ///< "zero run", "torchrun", "Slurm", "Open MPI" or "alone": for messages.
+};
+
+/// Reads one environment variable; nullopt if it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+/// The environment of this process.
+Environment process_environment();
+
+/// Resolves the topology from exactly one source, in this order: `zero run`, torchrun, Open MPI, Slurm (only where
+/// SLURM_PROCID and SLURM_STEP_ID exist), nothing (alone). Throws ContractError on a partial or contradictory set,
+/// listing every variable that was seen and what is missing.
+Topology topology_from(const Environment& environment);
+
+}  // namespace zero
