@@ -37,9 +37,8 @@ Interval Layout::shard(std::int32_t bucket, int rank, int world_size) const {
   require_rank(rank, world_size);
   const std::int64_t numel = checked_bucket(bucket).numel;
   const std::int64_t step = padded_shard_numel(bucket, world_size);
-  const auto cut = [&](std::int64_t r) {
-    return step == 0 || r > numel / step ? numel : std::min(numel, r * step);
-  };
+  // r * step < n + A * N <= 2^62 + 2^31 * (2^31 - 1): no overflow.
+  const auto cut = [&](std::int64_t r) { return std::min(numel, r * step); };
   return {cut(rank), cut(std::int64_t{rank} + 1)};
 }
 
