@@ -34,7 +34,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 std::vector<DType> wire_dtypes(const Layout& layout, const Options& options) {
   std::vector<DType> wire;
   for (const Bucket& bucket : layout.buckets()) {
-    wire.push_back(options.wire() ? dtype_of_scalar_type(*options.wire()) : bucket.dtype);
+    wire.push_back(options.wire() ? *options.wire() == at::kBFloat16 ? DType::kBFloat16 : DType::kFloat32 : bucket.dtype);
   }
   return wire;
 }
@@ -117,7 +117,8 @@ Optimizer::Impl::Impl(const std::vector<NamedTensor>& parameters, const std::vec
       table_(make_parameter_table(parameters, options.groups())),
       buffers_(buffers),
       layout_(table_.specs, {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()}),
-      scaler_(options.loss_scaler(), /*enabled=*/has_float16(layout_)),
+      scaler_(has_float16(layout_) ? LossScaler(options.loss_scaler())
+                                   : LossScaler::disabled(options.loss_scaler().max_consecutive_skips)),
       comm_(split_and_record(comm, call_log_)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
       staging_(staging_bytes(layout_, wire_dtypes(layout_, options), options.stage(), comm_->size())),

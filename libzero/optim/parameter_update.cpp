@@ -38,8 +38,8 @@ void ParameterUpdate::step_segment(const Segment& segment, BucketState& state, c
     adamw_step(constants, gradient, gradient_factor, static_cast<float*>(parameter.data()), exp_avg, exp_avg_sq,
                segment.numel);
   } else {
-    adamw_step(constants, gradient, gradient_factor, state.master.data() + at, exp_avg, exp_avg_sq, parameter.data(),
-               dtype, segment.numel);
+    adamw_step(constants, gradient, gradient_factor, state.master.data() + at, exp_avg, exp_avg_sq, segment.numel,
+               parameter.data(), dtype);
   }
   parameter.finish();
 }
