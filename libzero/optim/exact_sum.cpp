@@ -31,11 +31,12 @@ Term decompose(double value) {
                "overflow before adding: " +
                    text(value));
   const auto bits = std::bit_cast<std::uint64_t>(value);
-  const int biased = static_cast<int>((bits >> 52) & 0x7ff);
-  const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
-  Term term{biased == 0 ? fraction : fraction | (std::uint64_t{1} << 52),
-            (biased == 0 ? 1 : biased) - 1075 - ExactSum::kLowestExponent};
-  if (term.position >= 0 || term.mantissa == 0) return term;
+  constexpr std::uint64_t kLeadingBit = std::uint64_t{1} << 52;
+  if (value == 0) return {0, 0};
+  // A subnormal double has no leading bit, but lies far below 2^-320 and is refused anyway.
+  const Term term{(bits & (kLeadingBit - 1)) | kLeadingBit,
+                  static_cast<int>((bits >> 52) & 0x7ff) - 1075 - ExactSum::kLowestExponent};
+  if (term.position >= 0) return term;
   const int below = -term.position;
   ZERO_REQUIRE(std::countr_zero(term.mantissa) >= below,
                "A term of an exact sum must be a multiple of 2^-320; sum squares of float32 values "

@@ -95,7 +95,6 @@ class Optimizer::Impl {
   auto guarded(const std::string& consequence, Function function);
 
   std::shared_ptr<Collective> comm_;
-  std::shared_ptr<const CallLog> call_log_;  // of comm_: how long collectives took
   std::vector<BucketState> states_;
   AlignedArray<std::byte> staging_;
   ParameterUpdate parameter_update_;
@@ -103,7 +102,6 @@ class Optimizer::Impl {
   std::vector<BackwardCall> calls_;  // of the present window
   bool backward_failed_ = false;
   double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
-  double comm_seconds_before_ = 0;
   std::int64_t windows_ended_ = 0;  // applied or skipped
   std::string dead_because_;
   bool shut_down_ = false;
@@ -119,7 +117,7 @@ Optimizer::Impl::Impl(const std::vector<NamedTensor>& parameters, const std::vec
       layout_(table_.specs, {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()}),
       scaler_(has_float16(layout_) ? LossScaler(options.loss_scaler())
                                    : LossScaler::disabled(options.loss_scaler().max_consecutive_skips)),
-      comm_(split_and_record(comm, call_log_)),
+      comm_(comm->split(/*color=*/0, /*key=*/comm->rank())),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
       staging_(staging_bytes(layout_, wire_dtypes(layout_, options), options.stage(), comm_->size())),
       parameter_update_(layout_, table_, states_, *comm_, staging_),
@@ -276,8 +274,6 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups) {
   result.next_loss_scale = scaler_.scale();
   result.consecutive_skips = scaler_.state().consecutive_skips;
   drop_window();
-  const double comm_seconds = call_log_->seconds();
-  result.comm_seconds = comm_seconds - std::exchange(comm_seconds_before_, comm_seconds);
   result.seconds = seconds_since(start);
   if (scaler_.exhausted()) {
     throw Error("step: gave up after too many skipped steps in a row (LossScalerOptions::max_consecutive_skips): " +

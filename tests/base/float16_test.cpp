@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ostream>
 #include <random>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct Format {
     const bool take_low = to_low < to_high || (to_low == to_high && low % 2 == 0);
     return static_cast<std::uint16_t>(sign | (take_low ? low : high));
   }
+
+  friend std::ostream& operator<<(std::ostream& out, const Format& f) { return out << f.name; }
 
   std::vector<double> table() const {
     std::vector<double> values;

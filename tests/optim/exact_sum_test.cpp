@@ -60,19 +60,23 @@ class BitSum {
   std::vector<bool> bits_ = std::vector<bool>(700, false);
 };
 
-double any_term(int lowest, int highest) {
-  const auto mantissa = *rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 53);
-  const int exponent =
-      *rc::gen::noShrink(rc::gen::resize(100, rc::gen::inRange(lowest, highest - 53)));
-  return std::ldexp(static_cast<double>(mantissa), exponent);
+double any_term(int mantissa_bits, int lowest, int highest) {
+  const auto mantissa = *rc::gen::inRange<std::int64_t>(1, std::int64_t{1} << mantissa_bits);
+  const auto exponents = rc::gen::inRange(lowest, highest - mantissa_bits);
+  return std::ldexp(static_cast<double>(mantissa), *rc::gen::resize(100, exponents));
 }
 
+/// Close together, over the whole range, or few bits far apart: the last has ties as a rule, not as
+/// an exception.
 std::vector<double> any_terms() {
   std::vector<double> terms;
   const int count = *rc::gen::inRange(0, 40);
-  // Half of the cases lie close together, so that roundings and ties are common.
-  const bool narrow = *rc::gen::arbitrary<bool>();
-  for (int i = 0; i < count; ++i) terms.push_back(narrow ? any_term(-56, 5) : any_term(-320, 288));
+  const int kind = *rc::gen::inRange(0, 3);
+  for (int i = 0; i < count; ++i) {
+    terms.push_back(kind == 0   ? any_term(53, -56, 5)
+                    : kind == 1 ? any_term(53, -320, 288)
+                                : any_term(1, -70, 4));
+  }
   return terms;
 }
 
