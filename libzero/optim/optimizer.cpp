@@ -1,6 +1,7 @@
 #include "libzero/optim/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <chrono>
