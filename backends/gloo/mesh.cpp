@@ -64,7 +64,7 @@ void Mesh::run(const CallHeader& call, std::span<const std::byte> inline_payload
     transfers.wait_all();
     if (timekeeper_ && timekeeper_->stop()) throw Interrupted{};
   } catch (const ContractError&) {
-    if (timekeeper_) timekeeper_->stop();
+    if (timekeeper_ && timekeeper_->stop()) give_up(call, why_interrupted(call, transfers));
     throw;
   } catch (const Interrupted&) {
     give_up(call, why_interrupted(call, transfers));
