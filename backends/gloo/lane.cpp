@@ -3,6 +3,29 @@
 #include <utility>
 
 namespace zero::gloo_backend {
+namespace {
+
+/// Takes what has completed off `outstanding`, and returns how much that was.
+template <typename Wait>
+std::int64_t settle(std::int64_t& outstanding, const Wait& wait) noexcept {
+  std::int64_t completed = 0;
+  try {
+    // A wait that was called off returns false once, whatever has completed; a wait of no time for
+    // what has not throws.
+    for (bool called_off = false; outstanding > 0;) {
+      if (wait()) {
+        --outstanding;
+        ++completed;
+      } else if (std::exchange(called_off, true)) {
+        break;
+      }
+    }
+  } catch (const std::exception&) {
+  }
+  return completed;
+}
+
+}  // namespace
 
 Lane::Lane(Links& links, Fate& fate, int peer, void* data, std::size_t bytes)
     : fate_(fate), peer_(peer), buffer_(links.context().createUnboundBuffer(data, bytes)) {
@@ -43,20 +66,9 @@ void Lane::wait_all() {
 }
 
 void Lane::settle() noexcept {
-  try {
-    bool called_off_before = false;
-    while (receives_ > 0) {
-      // A wait that was called off returns false once, whatever has arrived; a wait of no time
-      // throws.
-      if (buffer_->waitRecv(nullptr, std::chrono::milliseconds(0))) {
-        --receives_;
-        ++received_;
-      } else if (std::exchange(called_off_before, true)) {
-        return;
-      }
-    }
-  } catch (const std::exception&) {
-  }
+  const auto at_once = std::chrono::milliseconds(0);
+  received_ += gloo_backend::settle(receives_, [&] { return buffer_->waitRecv(nullptr, at_once); });
+  gloo_backend::settle(sends_, [&] { return buffer_->waitSend(nullptr, at_once); });
 }
 
 }  // namespace zero::gloo_backend

@@ -37,7 +37,7 @@ class Lane {
   std::int64_t receives_outstanding() const { return receives_; }
   std::int64_t received() const { return received_; }
 
-  /// After an interruption: counts what has arrived unnoticed. The connections are unusable
+  /// After an interruption: counts what has completed unnoticed. The connections are unusable
   /// afterwards.
   void settle() noexcept;
 

@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,49 +19,60 @@ namespace zero::gloo_backend {
 /// rank that gives up first sends its last words, so that every rank blames the same culprit; only
 /// a connection that closes without words blames the peer.
 ///
-/// Costs one thread a communicator and one idle connection a peer, apart from those that carry
-/// data: words do not queue behind payload, and the data connections can be torn down while the
-/// words still travel.
+/// Costs, for each peer of each communicator, one sleeping thread and one idle connection apart
+/// from the one that carries data: words do not queue behind payload, and data connections can be
+/// torn down while the words still travel.
 class LetterBox {
  public:
-  /// `on_news(reason)` is called at most once, on the thread of the letter box.
-  LetterBox(Links& links, int rank, int size, std::function<void(const std::string&)> on_news);
-  /// Waits a moment for words that have not left this process yet.
+  /// Both are called on threads of the letter box. `on_news(reason)`: somebody gave up or died.
+  /// `on_waiting()`: a peer has waited in vain until its deadline, and wants to know who else
+  /// waits.
+  struct Callbacks {
+    std::function<void(const std::string& reason)> on_news;
+    std::function<void()> on_waiting;
+  };
+
+  LetterBox(Links& links, int rank, int size, Callbacks callbacks);
   ~LetterBox();
   LetterBox(const LetterBox&) = delete;
   LetterBox& operator=(const LetterBox&) = delete;
+
+  /// From here to close() the callbacks may come. close() waits a moment for letters that have not
+  /// left this process yet.
+  void open();
+  void close() noexcept;
 
   /// Sends the last words to all peers, without waiting. Once only. Any thread; SIGPIPE must be
   /// blocked.
   void tell_all(const std::string& reason) noexcept;
 
+  /// Tells all peers that this rank waits in vain. Once only, from the thread that makes the calls.
+  void say_waiting() noexcept;
+
+  /// Waits until all peers have said the same, at most `grace`, and returns those that have.
+  std::vector<int> waiting_peers(std::chrono::milliseconds grace);
+
   /// From now on peers may leave.
   void expect_leaving() { leaving_ = true; }
 
  private:
-  struct Letter {
-    static constexpr std::size_t kTextBytes = 2040;
-    std::uint32_t magic;
-    std::uint32_t length;
-    char text[kTextBytes];
-  };
+  struct Letter;
+  struct Correspondent;
+  class Outbox;
 
-  void watch();
-  void flush() noexcept;
-  std::string read(const Letter& letter, int from) const;
-  std::string blame_closed();
+  void watch(Correspondent& correspondent);
+  /// False when no letter will come any more.
+  bool take_next(Correspondent& correspondent);
+  void note_waiting(int peer);
 
-  Links& links_;
-  const int rank_;
-  const int size_;
-  const std::function<void(const std::string&)> on_news_;
+  const Callbacks callbacks_;
   std::atomic<bool> leaving_ = false;
-  std::vector<Letter> received_;
-  Letter words_ = {};
-  int words_sent_ = 0;
-  std::unique_ptr<gloo::transport::UnboundBuffer> inbox_;
-  std::unique_ptr<gloo::transport::UnboundBuffer> outbox_;
-  std::thread thread_;
+  std::unique_ptr<Outbox> words_;
+  std::unique_ptr<Outbox> waiting_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int> waiting_peers_;
+  std::vector<std::unique_ptr<Correspondent>> correspondents_;
 };
 
 }  // namespace zero::gloo_backend

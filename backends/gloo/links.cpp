@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "backends/gloo/slots.h"
-
 namespace zero::gloo_backend {
 namespace {
 
@@ -32,17 +30,6 @@ std::string Links::address_for(int peer) const {
 
 void Links::connect(int peer, const std::string& address) {
   context_->getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
-}
-
-bool Links::is_open(int peer) {
-  try {
-    // Nobody sends on this slot: the receive only asks Gloo whether the connection stands.
-    const auto question = context_->createUnboundBuffer(nullptr, 0);
-    question->recv(peer, kProbeSlot, 0, 0);
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
 }
 
 void Links::close() noexcept {

@@ -27,9 +27,6 @@ class Links {
 
   gloo::transport::Context& context() { return *context_; }
 
-  /// False once the connection was closed by the peer's end or death, or by close().
-  bool is_open(int peer);
-
   /// Ends all traffic at once; what was sent may be lost. Up to 10 ms a peer (a tick of Gloo's I/O
   /// thread).
   void close() noexcept;

@@ -1,5 +1,8 @@
 #include "backends/gloo/mesh.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "backends/gloo/meeting.h"
 #include "backends/gloo/signals.h"
 #include "libzero/base/error.h"
@@ -10,6 +13,19 @@ namespace {
 // A peer that gives up sends its words before it closes; they are here before or shortly after.
 constexpr auto kWordsGrace = std::chrono::milliseconds(500);
 
+/// For ranks that wait for the same culprit to say so.
+std::chrono::milliseconds waiting_grace(std::chrono::milliseconds timeout) {
+  return std::clamp(timeout / 4, std::chrono::milliseconds(250), std::chrono::milliseconds(1000));
+}
+
+std::vector<int> peers_in_order(int rank, int size) {
+  std::vector<int> peers;
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != rank) peers.push_back(peer);
+  }
+  return peers;
+}
+
 std::string here(int rank) {
   return "rank " + std::to_string(rank);
 }
@@ -18,14 +34,17 @@ std::string here(int rank) {
 
 Mesh::Mesh(const MeshOptions& options, const Store& store) : options_(options) {
   const SigpipeBlock no_sigpipe;
-  if (size() > 1) {
-    connect(store);
-    timekeeper_ = std::make_unique<Timekeeper>(options_.timeout, [this] { fate_.interrupt(); });
+  if (size() == 1) {
+    roll_call_.emplace(nullptr, fate_, rank(), size());
+    return;
   }
-  roll_call_.emplace(data_.get(), fate_, rank(), size());
-  if (size() > 1) {
-    letters_ = std::make_unique<LetterBox>(*control_, rank(), size(),
-                                           [this](const std::string& reason) { fail(reason); });
+  try {
+    connect(store);
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw CommError("the ranks could not meet: " + here(rank()) +
+                    " lost a connection while the others joined: " + error.what());
   }
 }
 
@@ -33,12 +52,20 @@ void Mesh::connect(const Store& store) {
   control_ = std::make_unique<Links>(options_.device, rank(), size(), options_.timeout);
   data_ = std::make_unique<Links>(options_.device, rank(), size(), options_.timeout);
   meet(store, rank(), size(), options_.timeout, *control_, *data_);
+  roll_call_.emplace(data_.get(), fate_, rank(), size());
+  timekeeper_ = std::make_unique<Timekeeper>(options_.timeout, [this] { fate_.interrupt(); });
+  letters_ = std::make_unique<LetterBox>(
+      *control_, rank(), size(),
+      LetterBox::Callbacks{[this](const std::string& reason) { fail(reason); },
+                           [this] { fate_.interrupt(); }});
+  letters_->open();
 }
 
 Mesh::~Mesh() {
   const SigpipeBlock no_sigpipe;
   if (!shut_down_) fail(here(rank()) + " left without shutdown()");
   timekeeper_.reset();
+  if (letters_) letters_->close();
   letters_.reset();
   if (fate_.reason() && data_) data_->close();
 }
@@ -88,15 +115,28 @@ void Mesh::exchange(const CallHeader& call, std::span<const std::byte> inline_pa
 
 std::string Mesh::why_interrupted(const CallHeader& call, Transfers& transfers) {
   if (const auto reason = fate_.reason()) return *reason;
+  const std::vector<int> missing = roll_called_ ? std::vector<int>{} : roll_call_->missing();
+  const std::vector<int> culprits = find_culprits(missing, transfers);
+  if (const auto reason = fate_.reason()) return *reason;
   const auto milliseconds = options_.timeout.count();
-  if (!roll_called_) {
-    const std::vector<int> missing = roll_call_->missing();
-    if (!missing.empty()) return describe_absence(call, missing, milliseconds);
-  }
-  const std::vector<int> laggards = transfers.laggards();
-  return (laggards.empty() ? here(rank()) : list_ranks(laggards)) +
+  if (!missing.empty()) return describe_absence(call, culprits, milliseconds);
+  return (culprits.empty() ? here(rank()) : list_ranks(culprits)) +
          " fell silent in the middle of collective #" + std::to_string(call.sequence) + ", " +
          describe(call) + ", which took longer than " + std::to_string(milliseconds) + " ms";
+}
+
+/// Whoever waits as we do is not to blame: all ranks that wait say so, and those that remain are
+/// stopped or elsewhere.
+std::vector<int> Mesh::find_culprits(const std::vector<int>& missing, Transfers& transfers) {
+  letters_->say_waiting();
+  const std::vector<int> waiting = letters_->waiting_peers(waiting_grace(options_.timeout));
+  const std::vector<int> suspects = missing.empty() ? peers_in_order(rank(), size()) : missing;
+  std::vector<int> culprits;
+  std::copy_if(suspects.begin(), suspects.end(), std::back_inserter(culprits), [&](int peer) {
+    return std::find(waiting.begin(), waiting.end(), peer) == waiting.end();
+  });
+  if (!culprits.empty()) return culprits;
+  return missing.empty() ? transfers.laggards() : missing;
 }
 
 void Mesh::give_up(const CallHeader& call, const std::string& reason) {

@@ -72,6 +72,7 @@ class Mesh {
   void wait_until_all_leave(const CallHeader& call) noexcept;
   [[noreturn]] void give_up(const CallHeader& call, const std::string& reason);
   std::string why_interrupted(const CallHeader& call, Transfers& transfers);
+  std::vector<int> find_culprits(const std::vector<int>& missing, Transfers& transfers);
 
   const MeshOptions options_;
   std::uint64_t sequence_ = 1;

@@ -10,6 +10,5 @@ inline constexpr std::uint64_t kHeaderSlot = kSlotPrefix | 1;
 inline constexpr std::uint64_t kReduceSlot = kSlotPrefix | 2;
 inline constexpr std::uint64_t kGatherSlot = kSlotPrefix | 3;
 inline constexpr std::uint64_t kLetterSlot = kSlotPrefix | 4;
-inline constexpr std::uint64_t kProbeSlot = kSlotPrefix | 5;
 
 }  // namespace zero::gloo_backend

@@ -4,9 +4,19 @@
 
 #include <thread>
 
+#include "libzero/base/error.h"
 #include "libzero/collective/plugin.h"
 
 namespace zero::gloo_test {
+namespace {
+
+std::string kind_of(const std::exception& error) {
+  if (dynamic_cast<const ContractError*>(&error) != nullptr) return "ContractError: ";
+  if (dynamic_cast<const CommError*>(&error) != nullptr) return "CommError: ";
+  return "unexpected error: ";
+}
+
+}  // namespace
 
 std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueStore> store,
                                  std::chrono::milliseconds timeout) {
@@ -29,7 +39,7 @@ std::vector<std::string> run_ranks(int size, std::chrono::milliseconds timeout,
       try {
         body(*join(rank, size, store, timeout));
       } catch (const std::exception& error) {
-        errors[static_cast<std::size_t>(rank)] = error.what();
+        errors[static_cast<std::size_t>(rank)] = kind_of(error) + error.what();
       }
     });
   }

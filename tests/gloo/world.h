@@ -18,7 +18,8 @@ inline constexpr std::chrono::milliseconds kPatience{20'000};
 std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueStore> store,
                                  std::chrono::milliseconds timeout = kPatience);
 
-/// Runs `body` for every rank at once and returns what each threw ("" for nothing), in rank order.
+/// Runs `body` for every rank at once and returns what each threw, in rank order: "" or
+/// "CommError: <text>".
 /// A body's communicator is destroyed on its own thread, without shutdown() unless the body called
 /// it.
 std::vector<std::string> run_ranks(int size, std::chrono::milliseconds timeout,
