@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace minigpt {
+
+/// Everything that the command line says. Lengths are in bytes of text, which are the model's tokens.
+struct Flags {
+  std::string data;
+  std::int64_t layers = 4;
+  std::int64_t width = 128;
+  std::int64_t heads = 4;
+  std::int64_t context = 128;
+  std::int64_t steps = 400;
+  std::int64_t stop_after = 0;  ///< 0: run to the end.
+  int threads = 1;
+  std::int64_t batch = 16;       ///< Sequences per step, over all ranks.
+  std::int64_t micro_batch = 4;  ///< Sequences per backward call.
+  double lr = 1e-3;
+  double min_lr = 1e-4;
+  std::int64_t warmup = 20;
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double clip = 1.0;
+  int stage = 2;
+  std::string precision = "auto";
+  std::string wire = "auto";
+  std::uint64_t seed = 1;
+  std::string log;
+  bool log_samples = false;
+  std::int64_t eval_every = 100;
+  std::int64_t sample = 300;
+};
+
+struct ParsedFlags {
+  Flags flags;
+  int exit_code = -1;   ///< -1: go on. 0: help was asked for. 2: bad flags.
+  std::string message;  ///< To be printed where exit_code is not -1.
+};
+
+/// Reads and checks the command line for a run on `world_size` ranks; of a repeated option the last one wins.
+ParsedFlags parse_flags(int argc, char** argv, int world_size);
+
+}  // namespace minigpt

@@ -1,0 +1,43 @@
+/// MiniGPT on any number of ranks: the program to copy from. See README.md beside this file.
+
+#include <cstdio>
+#include <exception>
+
+#include "backends/connect.h"
+#include "examples/minigpt/flags.h"
+#include "examples/minigpt/train.h"
+#include "libzero/base/error.h"
+#include "libzero/collective/topology.h"
+
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kPeerOrFile = 3;
+
+int run(int argc, char** argv) {
+  const zero::Topology topology = zero::topology_from(zero::process_environment());
+  const minigpt::ParsedFlags parsed = minigpt::parse_flags(argc, argv, topology.size);
+  if (parsed.exit_code >= 0) {
+    // Every rank sees the same mistake: one of them says so.
+    if (topology.rank == 0) std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
+    return parsed.exit_code;
+  }
+  const auto comm = zero::connect({.topology = topology});
+  minigpt::train(parsed.flags, comm);
+  comm->shutdown();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const zero::ContractError& error) {
+    std::fprintf(stderr, "minigpt: %s\n", error.what());
+    return kUsage;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "minigpt: %s\n", error.what());
+    return kPeerOrFile;
+  }
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "examples/minigpt/flags.h"
+#include "libzero/collective/collective.h"
+
+namespace minigpt {
+
+/// Trains as the flags say, on all ranks of `comm`. Only rank 0 talks. Throws what libzero and LibTorch throw.
+void train(const Flags& flags, const std::shared_ptr<zero::Collective>& comm);
+
+}  // namespace minigpt

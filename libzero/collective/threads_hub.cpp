@@ -1,0 +1,125 @@
+#include "libzero/collective/threads_hub.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "libzero/base/error.h"
+
+namespace zero::threads {
+namespace {
+
+std::vector<int> ranks_without(const std::vector<Seat>& seats, bool Seat::*mark) {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    if (!(seats[rank].*mark)) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Hub::Hub(int size, std::chrono::milliseconds timeout) : size_(size), timeout_(timeout) {}
+
+std::shared_ptr<Round> Hub::arrive(int rank, const CallHeader& call, const void* in, void* out) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  std::unique_lock lock(mutex_);
+  if (failed()) throw_failure(rank, call);
+  if (!gathering_) {
+    gathering_ = std::make_shared<Round>();
+    gathering_->seats.resize(static_cast<std::size_t>(size_));
+  }
+  const std::shared_ptr<Round> round = gathering_;
+  round->seats[static_cast<std::size_t>(rank)] = {call, in, out, true, false};
+  if (++round->arrived == size_) open(*round);
+  const auto ended = [&] { return round->open || failed(); };
+  if (!changed_.wait_until(lock, deadline, ended)) {
+    fail_locked(
+        describe_absence(call, ranks_without(round->seats, &Seat::arrived), timeout_.count()));
+  }
+  // An open round is carried through, whatever happened since: others already rely on this rank's
+  // part.
+  if (!round->open) throw_failure(rank, call);
+  if (!round->mismatch.empty()) throw ContractError(round->mismatch);
+  return round;
+}
+
+void Hub::open(Round& round) {
+  std::vector<CallHeader> calls;
+  calls.reserve(round.seats.size());
+  for (const Seat& seat : round.seats) calls.push_back(seat.call);
+  CallVerdict verdict = compare_calls(calls);
+  // Headers made in this process have the right magic: only a mismatch is possible.
+  if (verdict.kind != CallVerdict::Kind::kMatch) {
+    round.mismatch = std::move(verdict.text);
+  } else if (calls.front().operation == Operation::kSplit) {
+    round.children = split_seats(round.seats, timeout_);
+  }
+  round.open = true;
+  gathering_.reset();
+  changed_.notify_all();
+}
+
+void Hub::depart(int rank, Round& round, bool whole) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  std::unique_lock lock(mutex_);
+  Seat& seat = round.seats[static_cast<std::size_t>(rank)];
+  seat.departed = true;
+  if (!whole) round.cut_short = true;
+  if (++round.departed == size_) changed_.notify_all();
+  // Not woken by a failure: as long as another rank works, this rank's memory is in use.
+  const auto all_done = [&] { return round.departed == size_; };
+  if (!changed_.wait_until(lock, deadline, all_done)) {
+    round.cut_short = true;
+    fail_locked(list_ranks(ranks_without(round.seats, &Seat::departed)) +
+                " did not finish within " + std::to_string(timeout_.count()) +
+                " ms (does an epilogue block?)");
+  }
+  if (round.cut_short) throw_failure(rank, seat.call);
+}
+
+void Hub::fail(const std::string& reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  fail_locked(reason);
+}
+
+void Hub::fail_locked(const std::string& reason) {
+  if (failed()) return;
+  reason_ = reason;
+  failed_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void Hub::check_alive(int rank, const CallHeader& call) const {
+  if (!failed()) return;
+  const std::lock_guard lock(mutex_);
+  throw_failure(rank, call);
+}
+
+void Hub::throw_failure(int rank, const CallHeader& call) const {
+  throw CommError(describe_failure(call, rank, reason_));
+}
+
+std::vector<Membership> split_seats(const std::vector<Seat>& seats,
+                                    std::chrono::milliseconds timeout) {
+  std::map<int, std::vector<int>> ranks_by_color;
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    const int color = seats[rank].call.color;
+    if (color >= 0) ranks_by_color[color].push_back(static_cast<int>(rank));
+  }
+  std::vector<Membership> children(seats.size());
+  for (auto& [color, ranks] : ranks_by_color) {
+    // Stable: equal keys keep the parent's order.
+    std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+      return seats[static_cast<std::size_t>(a)].call.key <
+             seats[static_cast<std::size_t>(b)].call.key;
+    });
+    const auto hub = std::make_shared<Hub>(static_cast<int>(ranks.size()), timeout);
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      children[static_cast<std::size_t>(ranks[i])] = {hub, static_cast<int>(i)};
+    }
+  }
+  return children;
+}
+
+}  // namespace zero::threads

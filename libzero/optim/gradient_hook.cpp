@@ -1,0 +1,34 @@
+#include "libzero/optim/gradient_hook.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+namespace zero {
+namespace {
+
+class PostHook : public torch::autograd::FunctionPostHook {
+ public:
+  explicit PostHook(std::function<void()> on_gradient) : on_gradient_(std::move(on_gradient)) {}
+
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    on_gradient_();
+    return outputs;
+  }
+
+ private:
+  std::function<void()> on_gradient_;
+};
+
+}  // namespace
+
+GradientHook::GradientHook(const at::Tensor& parameter, std::function<void()> on_gradient)
+    : node_(torch::autograd::impl::grad_accumulator(parameter)),
+      key_(node_->add_post_hook(std::make_unique<PostHook>(std::move(on_gradient)))) {}
+
+GradientHook::~GradientHook() { node_->del_post_hook(key_); }
+
+}  // namespace zero

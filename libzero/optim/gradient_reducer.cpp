@@ -1,0 +1,176 @@
+#include "libzero/optim/gradient_reducer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "libzero/base/error.h"
+#include "libzero/optim/block_norm.h"
+#include "libzero/optim/tensor_runs.h"
+
+namespace zero {
+namespace {
+
+/// Counts a bucket as unpacked until it is destroyed: with its task done, or dropped after an error.
+class UnpackedBucket {
+ public:
+  explicit UnpackedBucket(std::atomic<int>& count) : count_(&count) { count_->fetch_add(1); }
+  UnpackedBucket(const UnpackedBucket&) = delete;
+  UnpackedBucket& operator=(const UnpackedBucket&) = delete;
+  ~UnpackedBucket() {
+    count_->fetch_sub(1);
+    count_->notify_all();
+  }
+
+ private:
+  std::atomic<int>* count_;
+};
+
+void wait_for_zero(std::atomic<int>& count) {
+  for (int value = count.load(); value != 0; value = count.load()) count.wait(value);
+}
+
+void zero_gradient(const at::Tensor& gradient) {
+  if (void* data = contiguous_element(gradient, 0)) {
+    std::memset(data, 0, gradient.nbytes());
+  } else {
+    gradient.zero_();
+  }
+}
+
+}  // namespace
+
+GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
+                                 Collective& comm, TaskQueue& queue, AlignedArray<std::byte>& staging,
+                                 ReducerOptions options)
+    : layout_(layout),
+      table_(table),
+      states_(states),
+      comm_(comm),
+      queue_(queue),
+      staging_(staging),
+      options_(std::move(options)),
+      ready_(table.specs.size(), false),
+      gradients_(table.specs.size()),
+      missing_(layout.buckets().size(), 0) {
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const std::int32_t parameter : bucket.parameters) {
+      hooks_.push_back(std::make_unique<GradientHook>(table_.tensors[static_cast<std::size_t>(parameter)],
+                                                      [this, parameter] { on_gradient(parameter); }));
+    }
+  }
+}
+
+void GradientReducer::begin_backward(std::int64_t number, std::string label) {
+  wait_for_zero(unpacked_buckets_);
+  in_backward_ = true;
+  accumulate_ = number > 0;
+  label_ = std::move(label);
+  next_bucket_ = 0;
+  ready_.assign(ready_.size(), false);
+  for (std::size_t b = 0; b < missing_.size(); ++b) {
+    missing_[b] = static_cast<std::int64_t>(layout_.buckets()[b].parameters.size());
+  }
+}
+
+void GradientReducer::on_gradient(std::int32_t parameter) {
+  const auto p = static_cast<std::size_t>(parameter);
+  const std::string& name = table_.specs[p].name;
+  ZERO_REQUIRE(in_backward_,
+               "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
+               "loss.backward(): parameter " + name);
+  at::Tensor& gradient = table_.tensors[p].mutable_grad();
+  if (!gradient.defined()) return;  // autograd ran the node with nothing: end_backward settles it
+  ZERO_REQUIRE(!gradient.is_sparse(),
+               "sparse gradients are not supported; build the embedding with sparse(false): parameter " + name);
+  if (ready_[p] && !options_.defer) {
+    throw ContractError(
+        "a second gradient arrived in one backward, after the first may have left; construct the optimizer with "
+        "Options().defer_reduction(true): parameter " + name);
+  }
+  const bool is_first = !ready_[p];
+  ready_[p] = true;
+  if (options_.defer) return;
+  gradients_[p] = options_.keep_gradients ? gradient : std::exchange(gradient, at::Tensor());
+  if (is_first) --missing_[static_cast<std::size_t>(layout_.slot(parameter).bucket)];
+  queue_ready_buckets();
+}
+
+void GradientReducer::end_backward() {
+  for (std::size_t b = 0; b < missing_.size(); ++b) {
+    for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
+      const auto p = static_cast<std::size_t>(parameter);
+      if (!ready_[p]) {
+        if (first_unused_ < 0 || parameter < first_unused_) first_unused_ = parameter;
+      } else if (options_.defer) {
+        at::Tensor& gradient = table_.tensors[p].mutable_grad();
+        gradients_[p] = options_.keep_gradients ? gradient : std::exchange(gradient, at::Tensor());
+      }
+    }
+    missing_[b] = 0;
+  }
+  queue_ready_buckets();
+  in_backward_ = false;
+}
+
+void GradientReducer::queue_ready_buckets() {
+  while (next_bucket_ < missing_.size() && missing_[next_bucket_] == 0) {
+    const auto bucket = static_cast<std::int32_t>(next_bucket_++);
+    std::vector<at::Tensor> gradients;
+    for (const std::int32_t parameter : layout_.buckets()[static_cast<std::size_t>(bucket)].parameters) {
+      gradients.push_back(std::move(gradients_[static_cast<std::size_t>(parameter)]));
+    }
+    queue_.submit([this, bucket, gradients = std::move(gradients), accumulate = accumulate_,
+                   label = label_ + ", " + bucket_name(bucket),
+                   unpacked = std::make_shared<UnpackedBucket>(unpacked_buckets_)]() mutable {
+      pack(bucket, gradients);
+      gradients.clear();
+      unpacked.reset();
+      reduce(bucket, accumulate, label);
+    });
+  }
+}
+
+void GradientReducer::pack(std::int32_t bucket, const std::vector<at::Tensor>& gradients) {
+  const auto b = static_cast<std::size_t>(bucket);
+  const DType wire = options_.wire[b];
+  const std::int64_t item = size_of(wire);
+  const std::int64_t padded = states_[b].accumulator.size() * comm_.size();
+  std::byte* const base = staging_.data();
+  const Bucket& description = layout_.buckets()[b];
+  std::int64_t filled = 0;  // everything before this flat position is written
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const Slot slot = layout_.slot(description.parameters[i]);
+    std::memset(base + filled * item, 0, static_cast<std::size_t>((slot.offset - filled) * item));
+    pack_tensor(gradients[i], scalar_type_of(wire), base + slot.offset * item);
+    if (options_.keep_gradients) zero_gradient(gradients[i]);
+    filled = slot.offset + slot.numel;
+  }
+  std::memset(base + filled * item, 0, static_cast<std::size_t>((padded - filled) * item));
+}
+
+void GradientReducer::reduce(std::int32_t bucket, bool accumulate, const std::string& label) {
+  BucketState& state = states_[static_cast<std::size_t>(bucket)];
+  const std::int64_t slice = state.accumulator.size();
+  if (slice == 0) return;  // nothing but zero-size parameters
+  const auto sum_squares = [&state](std::int64_t begin, std::int64_t count) {
+    for (std::int64_t i = begin; i < begin + count; i += kEpilogueBlock) {
+      state.block_sums[static_cast<std::size_t>(i / kEpilogueBlock)] =
+          block_sum_of_squares(state.accumulator.data() + i, std::min(kEpilogueBlock, begin + count - i));
+    }
+  };
+  const DType wire = options_.wire[static_cast<std::size_t>(bucket)];
+  comm_.reduce_scatter({staging_.data(), slice * comm_.size(), wire}, {state.accumulator.data(), slice, DType::kFloat32},
+                       {accumulate, sum_squares, label})
+      ->wait();
+}
+
+std::string GradientReducer::bucket_name(std::int32_t bucket) const {
+  const std::vector<std::int32_t>& parameters = layout_.buckets()[static_cast<std::size_t>(bucket)].parameters;
+  const auto name_of_parameter = [this](std::int32_t p) { return table_.specs[static_cast<std::size_t>(p)].name; };
+  return "bucket " + std::to_string(bucket) + " (" + name_of_parameter(parameters.front()) + " .. " +
+         name_of_parameter(parameters.back()) + ")";
+}
+
+}  // namespace zero

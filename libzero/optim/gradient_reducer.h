@@ -1,0 +1,77 @@
+#pragma once
+
+/// Carries each micro-gradient from autograd's hooks to the fp32 accumulators, while backward goes on.
+///
+/// A bucket is reduced when all of its parameters have their gradients and all buckets before it have been queued: the
+/// same order on every rank, whatever order autograd finishes in. The communication thread packs the gradients into the
+/// staging buffer, in the wire's dtype, and reduce-scatters them onto the accumulator. Holes and padding travel as zeros.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libzero/collective/collective.h"
+#include "libzero/layout/layout.h"
+#include "libzero/optim/aligned_array.h"
+#include "libzero/optim/gradient_hook.h"
+#include "libzero/optim/parameter_table.h"
+#include "libzero/optim/shard_state.h"
+#include "libzero/optim/task_queue.h"
+
+namespace zero {
+
+struct ReducerOptions {
+  bool keep_gradients = false;  ///< Stages 0 and 1: zero `.grad` in place instead of letting it go.
+  bool defer = false;           ///< Reduce only when backward has ended.
+  std::vector<DType> wire;      ///< One per bucket.
+};
+
+/// Everything handed to the constructor must outlive the reducer. Used by the thread that trains.
+class GradientReducer {
+ public:
+  GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm,
+                  TaskQueue& queue, AlignedArray<std::byte>& staging, ReducerOptions options);
+
+  /// Before autograd runs: call `number` (from 0) of the window. Waits until the previous call's gradients are packed.
+  /// `label` begins the name of each reduction in error texts.
+  void begin_backward(std::int64_t number, std::string label);
+
+  /// After autograd has run, or thrown: contributes zeros for what is missing, so that every rank makes the same calls.
+  void end_backward();
+
+  /// First trainable parameter, in registration order, that received nothing in some backward since reset(); or -1.
+  std::int32_t first_unused() const noexcept { return first_unused_; }
+
+  /// Forgets the window: the next backward starts from zero.
+  void reset() noexcept { first_unused_ = -1; }
+
+ private:
+  void on_gradient(std::int32_t parameter);
+  void queue_ready_buckets();
+  void reduce(std::int32_t bucket, bool accumulate, const std::string& label);
+  void pack(std::int32_t bucket, const std::vector<at::Tensor>& gradients);
+  std::string bucket_name(std::int32_t bucket) const;
+
+  const Layout& layout_;
+  ParameterTable& table_;
+  std::vector<BucketState>& states_;
+  Collective& comm_;
+  TaskQueue& queue_;
+  AlignedArray<std::byte>& staging_;
+  ReducerOptions options_;
+
+  bool in_backward_ = false;
+  bool accumulate_ = false;
+  std::string label_;
+  std::vector<bool> ready_;              // by parameter
+  std::vector<at::Tensor> gradients_;    // by parameter, waiting for their bucket's turn
+  std::vector<std::int64_t> missing_;    // by bucket: parameters without gradient yet
+  std::size_t next_bucket_ = 0;
+  std::int32_t first_unused_ = -1;
+  std::atomic<int> unpacked_buckets_{0};
+  std::vector<std::unique_ptr<GradientHook>> hooks_;
+};
+
+}  // namespace zero

@@ -1,0 +1,77 @@
+#pragma once
+
+/// The factor that keeps small fp16 gradients from vanishing.
+
+#include <cstdint>
+
+namespace zero {
+
+struct LossScalerOptions {
+  double initial_scale = 65536;         ///< A positive float32 value, at least min_scale.
+  double growth_factor = 2;             ///< At least 1; 1 never grows.
+  double backoff_factor = 0.5;          ///< Above 0, at most 1; 1 never falls.
+  std::int64_t growth_interval = 2000;  ///< Clean steps in a row before the scale grows.
+  std::int32_t hysteresis = 1;          ///< Overflows that it takes for the scale to fall.
+  double min_scale = 1;                 ///< The scale never falls below; a positive float32 value.
+  std::int64_t max_consecutive_skips = 0;  ///< exhausted() after so many in a row; 0: never.
+};
+
+/// All that a resume needs. A plain struct, so that checkpoints need not know the class.
+struct LossScalerState {
+  double scale = 1;
+  std::int64_t growth_tracker = 0;  ///< Clean steps since the last overflow or growth.
+  std::int32_t hysteresis_left =
+      0;  ///< Overflows that the scale still bears, the fatal one included.
+  std::int64_t consecutive_skips = 0;  ///< Overflows since the last clean step.
+  friend bool operator==(const LossScalerState&, const LossScalerState&) = default;
+};
+
+/// The rule, once a step and after the step was decided with the old scale:
+///
+/// - Clean step: growth_tracker += 1; when it reaches growth_interval, the scale grows by
+/// growth_factor (unless that
+///   leaves the range of float32), growth_tracker = 0 and hysteresis_left = hysteresis.
+/// - Overflow: growth_tracker = 0; hysteresis_left falls by one, not below 0; when it is 0, the
+/// scale falls by
+///   backoff_factor, to min_scale at the least.
+///
+/// So hysteresis is spent once for each growth: after the hysteresis-th overflow each further one
+/// makes the scale fall, until a growth interval completes; clean steps in between do not refill
+/// it. With hysteresis 1 this is the rule of PyTorch's GradScaler (plus the minimum), with
+/// hysteresis h that of Megatron-Core's DynamicGradScaler. The scale is rounded to float32, so that
+/// scaling a loss and unscaling its gradients use the same number. Not thread-safe.
+class LossScaler {
+ public:
+  /// Throws ContractError, naming the option.
+  explicit LossScaler(const LossScalerOptions& options = {});
+
+  /// For bf16 and fp32: the scale is exactly 1 for ever; only overflows in a row are counted.
+  static LossScaler disabled(std::int64_t max_consecutive_skips = 0);
+
+  bool enabled() const noexcept { return enabled_; }
+  double scale() const noexcept { return state_.scale; }
+
+  /// Every rank must pass the same flag, agreed upon beforehand.
+  void update(bool overflow);
+
+  /// True when the last max_consecutive_skips steps all overflowed.
+  bool exhausted() const noexcept;
+
+  const LossScalerState& state() const noexcept { return state_; }
+
+  /// Takes over a saved state. Options may differ from those it was saved under: a longer tracker
+  /// grows at the next clean step, hysteresis_left is cut to hysteresis. Throws ContractError,
+  /// leaving the state as it was, for negative counts, a scale that is no positive float32 value or
+  /// lies below min_scale, or another scale than 1 when disabled.
+  void set_state(const LossScalerState& state);
+
+ private:
+  void grow() noexcept;
+  void back_off() noexcept;
+
+  LossScalerOptions options_;
+  LossScalerState state_;
+  bool enabled_ = true;
+};
+
+}  // namespace zero

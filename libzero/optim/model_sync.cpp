@@ -1,0 +1,87 @@
+#include "libzero/optim/model_sync.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "libzero/base/error.h"
+
+namespace zero {
+namespace {
+
+template <typename T>
+std::string text(const T& value) {
+  std::ostringstream out;
+  out.precision(17);
+  out << value;
+  return out.str();
+}
+
+std::string describe(const AdamWOptions& options) {
+  return "lr " + text(options.lr()) + " betas " + text(std::get<0>(options.betas())) + " " +
+         text(std::get<1>(options.betas())) + " eps " + text(options.eps()) + " weight_decay " +
+         text(options.weight_decay());
+}
+
+void require_valid_group(const AdamWOptions& options, const std::string& group) {
+  const auto finite_and_at_least_0 = [](double value) { return std::isfinite(value) && value >= 0; };
+  const auto [beta1, beta2] = options.betas();
+  ZERO_REQUIRE(finite_and_at_least_0(options.lr()), group + ": lr must be finite and at least 0: " + text(options.lr()));
+  ZERO_REQUIRE(beta1 >= 0 && beta1 < 1, group + ": betas must lie in [0, 1): " + text(beta1));
+  ZERO_REQUIRE(beta2 >= 0 && beta2 < 1, group + ": betas must lie in [0, 1): " + text(beta2));
+  ZERO_REQUIRE(finite_and_at_least_0(options.eps()), group + ": eps must be finite and at least 0: " + text(options.eps()));
+  ZERO_REQUIRE(finite_and_at_least_0(options.weight_decay()),
+               group + ": weight_decay must be finite and at least 0: " + text(options.weight_decay()));
+}
+
+}  // namespace
+
+std::vector<std::string> model_facts(const Layout& layout, const std::vector<NamedTensor>& buffers,
+                                     const AdamWOptions& defaults, const Options& options) {
+  std::vector<std::string> facts;
+  for (const ParameterSpec& parameter : layout.parameters()) facts.push_back("parameter " + zero::describe(parameter));
+  for (const NamedTensor& buffer : buffers) {
+    facts.push_back("buffer " + buffer.name + " " + c10::toString(buffer.tensor.scalar_type()) + " " +
+                    text(buffer.tensor.sizes()));
+  }
+  facts.push_back("group 0: " + describe(defaults));
+  for (std::size_t i = 0; i < options.groups().size(); ++i) {
+    facts.push_back("group " + text(i + 1) + ": " + describe(options.groups()[i].options));
+  }
+  facts.push_back("option stage " + text(options.stage()));
+  facts.push_back("option clip_norm " + text(options.clip_norm()));
+  facts.push_back(std::string("option wire ") + (options.wire() ? c10::toString(*options.wire()) : "of the parameter"));
+  facts.push_back("option unused " + text(static_cast<int>(options.unused())));
+  facts.push_back("option loss_scaler initial_scale " + text(options.loss_scaler().initial_scale));
+  facts.push_back("layout " + text(layout.fingerprint()));
+  return facts;
+}
+
+void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& item : tensors) {
+    if (item.tensor.numel() == 0) continue;
+    at::Tensor contiguous = item.tensor.detach().contiguous();
+    comm.broadcast({contiguous.data_ptr(), static_cast<std::int64_t>(contiguous.nbytes()), DType::kUInt8}, 0,
+                   "initial value of " + item.name)
+        ->wait();
+    if (contiguous.data_ptr() != item.tensor.data_ptr()) item.tensor.detach().copy_(contiguous);
+  }
+}
+
+void require_valid(const AdamWOptions& defaults, const Options& options) {
+  require_valid_group(defaults, "optimizer: group 0");
+  for (std::size_t i = 0; i < options.groups().size(); ++i) {
+    ZERO_REQUIRE(options.groups()[i].predicate != nullptr, "optimizer: group has no predicate: " + text(i + 1));
+    require_valid_group(options.groups()[i].options, "optimizer: group " + text(i + 1));
+  }
+  ZERO_REQUIRE(options.stage() >= 0 && options.stage() <= 2, "optimizer: stage must be 0, 1 or 2: " + text(options.stage()));
+  ZERO_REQUIRE(std::isfinite(options.clip_norm()) && options.clip_norm() >= 0,
+               "optimizer: clip_norm must be finite and at least 0 (0 turns clipping off): " + text(options.clip_norm()));
+  ZERO_REQUIRE(!options.wire() || *options.wire() == at::kFloat || *options.wire() == at::kBFloat16,
+               std::string("optimizer: wire must be torch::kFloat or torch::kBFloat16: ") +
+                   c10::toString(options.wire().value_or(at::kFloat)));
+}
+
+}  // namespace zero

@@ -1,0 +1,26 @@
+#pragma once
+
+/// Starting alike: what ranks must agree on, and rank 0's values for everybody.
+
+#include <string>
+#include <vector>
+
+#include "libzero/collective/collective.h"
+#include "libzero/layout/layout.h"
+#include "libzero/optim/named_tensors.h"
+#include "libzero/optim/options.h"
+#include "libzero/optim/parameter_table.h"
+
+namespace zero {
+
+/// One line for each parameter, buffer, group and option that must be the same on every rank.
+std::vector<std::string> model_facts(const Layout& layout, const std::vector<NamedTensor>& buffers,
+                                     const AdamWOptions& defaults, const Options& options);
+
+/// Collective: overwrites the tensors with rank 0's values, whatever their dtype and strides.
+void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& tensors);
+
+/// Throws ContractError naming the option for values out of range.
+void require_valid(const AdamWOptions& defaults, const Options& options);
+
+}  // namespace zero

@@ -1,0 +1,117 @@
+#pragma once
+
+/// A drop-in optimizer that shards itself over ranks.
+///
+///   auto comm = zero::connect();
+///   auto optimizer = zero::Optimizer(*model, zero::AdamWOptions(3e-4).weight_decay(0.1),
+///                                    zero::Options().stage(2).clip_norm(1.0), comm);
+///   for (auto& batch : data) {
+///     for (auto& micro : batch) optimizer.backward(model->loss(micro));  // the micro-batch's own mean, undivided
+///     zero::StepResult r = optimizer.step();
+///     if (r.applied) schedule.step();
+///   }
+///   optimizer.shutdown();
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libzero/collective/collective.h"
+#include "libzero/layout/layout.h"
+#include "libzero/optim/memory_report.h"
+#include "libzero/optim/named_tensors.h"
+#include "libzero/optim/options.h"
+#include "libzero/optim/step_result.h"
+
+namespace zero {
+
+/// What an optimizer holds for each trainable element, in fp32.
+enum class StateKind : std::uint8_t {
+  kMaster,
+  kExpAvg,
+  kExpAvgSq,
+  kGradient,  ///< Mean of the gradient of the last window (or, before step(), of the calls so far), before clipping.
+};
+
+/// A piece of state that lies on this rank: elements [begin, end) of a parameter in row-major order.
+struct ShardView {
+  const std::string& name;
+  std::int32_t parameter;  ///< Index in layout().parameters().
+  std::int64_t begin;
+  std::int64_t end;
+  std::span<float> values;  ///< Valid during the call only; what is written stays.
+};
+
+/// ZeRO stages 0, 1 and 2 with AdamW, fp32 masters, loss scaling and global-norm clipping (docs/step.md).
+///
+/// Members are called by one thread; those marked collective by every rank, in the same order. Gradients arrive through
+/// backward() only: a loss.backward() of a model whose parameters an Optimizer holds throws ContractError.
+///
+/// Errors. ContractError: nothing was changed, but the gradients of the present window are dropped where the ranks
+/// disagreed. CommError: the optimizer is dead; every later call throws, and if the failure fell into the update the
+/// message says that parameters may stand at two different steps: resume from a checkpoint.
+class Optimizer : public torch::optim::Optimizer {
+ public:
+  /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers to every rank, and
+  /// splits a communicator of its own off `comm`. Throws ContractError on every rank if models or options differ,
+  /// naming the first difference; on the rank concerned for options out of range or parameters that cannot be trained.
+  Optimizer(const torch::nn::Module& model, const AdamWOptions& defaults, const Options& options,
+            const std::shared_ptr<Collective>& comm);
+
+  /// The same for tensors that no module owns.
+  Optimizer(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
+            const AdamWOptions& defaults, const Options& options, const std::shared_ptr<Collective>& comm);
+
+  /// Never blocks longer than the timeout; call shutdown() first.
+  ~Optimizer() override;
+
+  /// Runs backward of `loss` (one floating element) times the loss scale times `weight`, and adds the gradient to the
+  /// window, reducing it over the ranks while backward goes on. The mean is taken in step(), over the weights of all
+  /// calls of all ranks: pass the micro-batch's own mean, undivided, and, for ragged batches, its token count as weight.
+  ///
+  /// Each rank must make the same number of calls. If autograd throws, the exception passes through, and step() will
+  /// throw ContractError on every rank until zero_grad() has dropped the window.
+  void backward(const at::Tensor& loss, std::int64_t weight = 1);
+
+  /// Collective: ends the window. Throws ContractError on every rank for different numbers of backward calls (with both
+  /// counts), a backward that threw, unused parameters where they are an error, or a sum of weights of 0; on this rank
+  /// for no backward at all. Throws zero::Error on every rank when LossScalerOptions::max_consecutive_skips is reached.
+  StepResult step();
+
+  /// For code written against torch::optim::Optimizer: the closure, if any, must call backward() itself.
+  at::Tensor step(LossClosure closure) override;
+
+  /// Drops the gradients of the present window. To be called on every rank or on none. (After a step there is no need.)
+  void zero_grad();
+
+  /// Collective: after someone wrote the parameters (pretrained weights), takes rank 0's as everybody's and as masters.
+  void refresh_masters();
+
+  /// Collective: one parameter's state, whole, as a float32 tensor of its shape, on every rank. A tied parameter answers
+  /// under each name. Throws ContractError for a name that is unknown or not trainable.
+  at::Tensor gather(const std::string& name, StateKind kind);
+
+  /// Calls `visit` for each piece that this rank owns, in order of parameters. kMaster of a float32 parameter is the
+  /// parameter itself; writing it here does not reach the other ranks: follow with refresh_masters() if you must.
+  void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
+
+  MemoryReport memory() const;
+  const Layout& layout() const noexcept;
+  std::int64_t steps_applied() const noexcept;
+  double loss_scale() const noexcept;
+
+  /// Collective: leaves in good order. Later calls throw ContractError.
+  void shutdown();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace zero

@@ -1,0 +1,69 @@
+#pragma once
+
+/// What an Optimizer is told at construction, in LibTorch's builder style.
+
+#include <c10/core/ScalarType.h>
+#include <torch/arg.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "libzero/optim/loss_scaler.h"
+
+namespace zero {
+
+/// Hyperparameters of AdamW (Loshchilov & Hutter, arXiv 1711.05101), with the names and defaults of
+/// torch::optim::AdamWOptions. LibTorch's learning-rate schedulers drive it through get_lr and set_lr.
+struct AdamWOptions : torch::optim::OptimizerCloneableOptions<AdamWOptions> {
+  using Betas = std::tuple<double, double>;
+
+  AdamWOptions(double lr = 1e-3) : lr_(lr) {}  // NOLINT: implicit, as in LibTorch
+  TORCH_ARG(double, lr);
+  TORCH_ARG(Betas, betas) = {0.9, 0.999};
+  TORCH_ARG(double, eps) = 1e-8;
+  TORCH_ARG(double, weight_decay) = 1e-2;
+
+ public:
+  double get_lr() const override { return lr(); }
+  void set_lr(const double new_lr) override { lr(new_lr); }
+};
+
+/// Parameters with options of their own: those for which `predicate(name, tensor)` is true and no earlier group's is.
+struct ParameterGroup {
+  std::function<bool(const std::string& name, const at::Tensor& tensor)> predicate;
+  AdamWOptions options;
+};
+
+/// What to do with a trainable parameter that received no gradient in a backward call.
+enum class Unused {
+  kZero,   ///< It contributes zeros; weight decay and old momentum still move it.
+  kError,  ///< step() throws ContractError on every rank, naming parameter and rank.
+};
+
+struct Options {
+  /// 0: replicated (as DDP). 1: optimizer state sharded. 2: gradients too. The bits of the result are the same.
+  TORCH_ARG(int, stage) = 2;
+  /// Largest global L2 norm of the mean gradient; 0 turns clipping off (the norm is still reported).
+  TORCH_ARG(double, clip_norm) = 0.0;
+  /// dtype in which gradients travel: torch::kFloat or torch::kBFloat16. Default: each parameter's own dtype.
+  TORCH_ARG(std::optional<c10::ScalarType>, wire) = std::nullopt;
+  TORCH_ARG(Unused, unused) = Unused::kZero;
+  /// Reduce when backward ends instead of while it runs. Needed where a parameter receives its gradient in several
+  /// parts of one backward (re-entrant checkpointing).
+  TORCH_ARG(bool, defer_reduction) = false;
+  /// Used where a trainable parameter is float16; bfloat16 and float32 do no scaling at all.
+  TORCH_ARG(LossScalerOptions, loss_scaler) = {};
+  /// Group 0 holds what no group here claims, with the options given to the Optimizer; group i + 1 is the i-th here.
+  TORCH_ARG(std::vector<ParameterGroup>, groups) = {};
+  TORCH_ARG(std::int64_t, bucket_bytes) = std::int64_t{25} << 20;
+  TORCH_ARG(std::int64_t, first_bucket_bytes) = std::int64_t{1} << 20;
+  /// Elements; other values than 4096 give up equal bits over world sizes (see LayoutOptions).
+  TORCH_ARG(std::int64_t, shard_alignment) = 4096;
+};
+
+}  // namespace zero

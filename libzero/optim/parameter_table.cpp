@@ -1,0 +1,123 @@
+#include "libzero/optim/parameter_table.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
+#include "libzero/base/error.h"
+
+namespace zero {
+namespace {
+
+std::int32_t group_of(const NamedTensor& parameter, const std::vector<ParameterGroup>& groups) {
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].predicate(parameter.name, parameter.tensor)) return static_cast<std::int32_t>(i + 1);
+  }
+  return 0;
+}
+
+void require_usable(const NamedTensor& parameter) {
+  const at::Tensor& tensor = parameter.tensor;
+  ZERO_REQUIRE(tensor.defined(), "model: parameter is undefined; give it a value before building the optimizer: " +
+                                     parameter.name);
+  ZERO_REQUIRE(tensor.layout() == at::kStrided,
+               "model: parameter is not dense; libzero trains strided tensors only: " + parameter.name);
+  ZERO_REQUIRE(tensor.device().is_cpu(),
+               "model: parameter is not in host memory, and this build trains on CPUs only: " + parameter.name);
+  ZERO_REQUIRE(!tensor.requires_grad() || tensor.is_leaf(),
+               "model: trainable parameter is no leaf; register the leaf tensor itself: " + parameter.name);
+}
+
+struct ByteRange {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  std::int32_t parameter;
+};
+
+ByteRange byte_range(const at::Tensor& tensor, std::int32_t parameter) {
+  std::int64_t last = 0;
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
+  const auto item = static_cast<std::uintptr_t>(tensor.element_size());
+  return {begin, begin + (static_cast<std::uintptr_t>(last) + 1) * item, parameter};
+}
+
+void require_disjoint(const ParameterTable& table) {
+  std::vector<ByteRange> ranges;
+  for (std::size_t i = 0; i < table.specs.size(); ++i) {
+    const at::Tensor& tensor = table.tensors[i];
+    if (table.specs[i].alias_of >= 0 || tensor.numel() == 0) continue;
+    ranges.push_back(byte_range(tensor, static_cast<std::int32_t>(i)));
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].begin >= ranges[i - 1].end) continue;
+    const auto first = static_cast<std::size_t>(std::min(ranges[i - 1].parameter, ranges[i].parameter));
+    const auto second = static_cast<std::size_t>(std::max(ranges[i - 1].parameter, ranges[i].parameter));
+    throw ContractError(
+        "model: two parameters share memory without being the same tensor, so that one step would update it twice; "
+        "register one tensor under both names, or clone: " +
+        table.specs[first].name + " and " + table.specs[second].name);
+  }
+}
+
+}  // namespace
+
+DType dtype_of(const at::Tensor& tensor, const std::string& name) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return DType::kFloat32;
+    case at::kBFloat16:
+      return DType::kBFloat16;
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kLong:
+      return DType::kInt64;
+    case at::kByte:
+      return DType::kUInt8;
+    default:
+      throw ContractError(std::string("model: parameter has a dtype that libzero does not know (it trains float32, "
+                                      "bfloat16 and float16); convert it: ") +
+                          name + " is " + c10::toString(tensor.scalar_type()));
+  }
+}
+
+c10::ScalarType scalar_type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return at::kFloat;
+    case DType::kBFloat16:
+      return at::kBFloat16;
+    case DType::kFloat16:
+      return at::kHalf;
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kUInt8:
+      return at::kByte;
+  }
+  throw ContractError("dtype: not a known element type");
+}
+
+ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters,
+                                    const std::vector<ParameterGroup>& groups) {
+  ParameterTable table;
+  std::map<const c10::TensorImpl*, std::int32_t> owners;  // looked up only, never iterated
+  for (const NamedTensor& parameter : parameters) {
+    require_usable(parameter);
+    const auto index = static_cast<std::int32_t>(table.specs.size());
+    const auto [owner, is_new] = owners.emplace(parameter.tensor.unsafeGetTensorImpl(), index);
+    ParameterSpec spec;
+    spec.name = parameter.name;
+    spec.shape = parameter.tensor.sizes().vec();
+    spec.dtype = dtype_of(parameter.tensor, parameter.name);
+    spec.trainable = parameter.tensor.requires_grad();
+    spec.alias_of = is_new ? -1 : owner->second;
+    spec.group = is_new ? group_of(parameter, groups) : table.specs[static_cast<std::size_t>(owner->second)].group;
+    table.specs.push_back(std::move(spec));
+    table.tensors.push_back(parameter.tensor);
+  }
+  require_disjoint(table);
+  return table;
+}
+
+}  // namespace zero

@@ -1,0 +1,49 @@
+#pragma once
+
+/// Steps one rank's part of the parameters and brings the parts together again.
+
+#include <cstddef>
+#include <vector>
+
+#include "libzero/collective/collective.h"
+#include "libzero/layout/layout.h"
+#include "libzero/optim/adamw_kernel.h"
+#include "libzero/optim/aligned_array.h"
+#include "libzero/optim/parameter_table.h"
+#include "libzero/optim/shard_state.h"
+
+namespace zero {
+
+/// Everything handed to the constructor must outlive this. step_bucket() runs on the thread that trains while
+/// gather_bucket() of an earlier bucket runs on the communication thread: they touch different parameters' elements.
+class ParameterUpdate {
+ public:
+  ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm,
+                  AlignedArray<std::byte>& staging);
+
+  /// One AdamW step of this bucket's stepped interval. gradient[i] is the raw sum at flat position origin + i; it is
+  /// multiplied by `gradient_factor`. constants: one per parameter group.
+  void step_bucket(std::int32_t bucket, const float* gradient, std::int64_t origin, float gradient_factor,
+                   const std::vector<AdamWConstants>& constants);
+
+  /// Collective: gives every rank the parameters that the others stepped (stages 1 and 2).
+  void gather_bucket(std::int32_t bucket);
+
+  /// Collective: the whole bucket's summed gradient, in staging (stage 0).
+  const float* gather_gradient(std::int32_t bucket);
+
+  /// Masters of 16-bit parameters := parameters.
+  void refresh_masters();
+
+ private:
+  void step_segment(const Segment& segment, BucketState& state, const float* gradient, float gradient_factor,
+                    const AdamWConstants& constants);
+
+  const Layout& layout_;
+  ParameterTable& table_;
+  std::vector<BucketState>& states_;
+  Collective& comm_;
+  AlignedArray<std::byte>& staging_;
+};
+
+}  // namespace zero

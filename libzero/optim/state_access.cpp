@@ -1,0 +1,105 @@
+#include "libzero/optim/state_access.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "libzero/base/error.h"
+#include "libzero/optim/tensor_runs.h"
+
+namespace zero {
+namespace {
+
+/// Where the state of a segment lies; nullptr for the master of a float32 parameter, which is the parameter itself.
+float* state_values(BucketState& state, StateKind kind, const Segment& segment) {
+  const std::int64_t at = segment.bucket_begin - state.stepped.begin;
+  switch (kind) {
+    case StateKind::kMaster:
+      return state.master.size() > 0 ? state.master.data() + at : nullptr;
+    case StateKind::kExpAvg:
+      return state.exp_avg.data() + at;
+    case StateKind::kExpAvgSq:
+      return state.exp_avg_sq.data() + at;
+    case StateKind::kGradient:
+      return state.accumulator.data() + (segment.bucket_begin - state.owned.begin);
+  }
+  throw ContractError("optimizer: not a kind of state: " + std::to_string(static_cast<int>(kind)));
+}
+
+}  // namespace
+
+StateAccess::StateAccess(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
+                         Collective& comm)
+    : layout_(layout), table_(table), states_(states), comm_(comm) {}
+
+std::int32_t StateAccess::owner_index(const std::string& name) const {
+  for (std::size_t i = 0; i < table_.specs.size(); ++i) {
+    const ParameterSpec& spec = table_.specs[i];
+    if (spec.name != name) continue;
+    ZERO_REQUIRE(spec.trainable, "optimizer: parameter is frozen and has no state: " + name);
+    return spec.alias_of >= 0 ? spec.alias_of : static_cast<std::int32_t>(i);
+  }
+  throw ContractError("optimizer: the model has no parameter of this name: " + name);
+}
+
+Segment StateAccess::owned_segment(std::int32_t parameter, int rank) const {
+  const std::int32_t bucket = layout_.slot(parameter).bucket;
+  for (const Segment& segment : layout_.segments(bucket, layout_.shard(bucket, rank, comm_.size()))) {
+    if (segment.parameter == parameter) return segment;
+  }
+  return {.parameter = parameter};
+}
+
+at::Tensor StateAccess::gather(const std::string& name, StateKind kind) {
+  const std::int32_t parameter = owner_index(name);
+  const auto p = static_cast<std::size_t>(parameter);
+  at::Tensor result = at::empty(table_.specs[p].shape, at::TensorOptions().dtype(at::kFloat));
+  std::vector<Segment> parts;
+  std::int64_t largest = 0;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    parts.push_back(owned_segment(parameter, rank));
+    largest = std::max(largest, parts.back().numel);
+  }
+  if (largest == 0) return result;  // a zero-size parameter
+  std::vector<float> all(static_cast<std::size_t>(largest) * parts.size());
+  float* const mine = all.data() + comm_.rank() * largest;
+  const Segment& own = parts[static_cast<std::size_t>(comm_.rank())];
+  if (own.numel > 0) {
+    visit_segment(kind, own, [&](const ShardView& view) { std::copy(view.values.begin(), view.values.end(), mine); });
+  }
+  comm_.all_gather({mine, largest, DType::kFloat32},
+                   {all.data(), static_cast<std::int64_t>(all.size()), DType::kFloat32}, "state of " + name)
+      ->wait();
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const auto begin = all.begin() + static_cast<std::int64_t>(rank) * largest;
+    std::copy(begin, begin + parts[rank].numel, result.data_ptr<float>() + parts[rank].parameter_begin);
+  }
+  return result;
+}
+
+void StateAccess::for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit) {
+  for (std::size_t i = 0; i < table_.specs.size(); ++i) {
+    const auto parameter = static_cast<std::int32_t>(i);
+    if (!table_.specs[i].trainable || table_.specs[i].alias_of >= 0) continue;
+    const Segment segment = owned_segment(parameter, comm_.rank());
+    if (segment.numel > 0) visit_segment(kind, segment, visit);
+  }
+}
+
+void StateAccess::visit_segment(StateKind kind, const Segment& segment,
+                                const std::function<void(const ShardView&)>& visit) {
+  const auto p = static_cast<std::size_t>(segment.parameter);
+  BucketState& state = states_[static_cast<std::size_t>(layout_.slot(segment.parameter).bucket)];
+  float* const values = state_values(state, kind, segment);
+  const auto show = [&](float* data) {
+    visit({table_.specs[p].name, segment.parameter, segment.parameter_begin, segment.parameter_begin + segment.numel,
+           std::span<float>(data, static_cast<std::size_t>(segment.numel))});
+  };
+  if (values != nullptr) return show(values);
+  WritableRun parameter(table_.tensors[p], segment.parameter_begin, segment.numel);
+  show(static_cast<float*>(parameter.data()));
+  parameter.finish();
+}
+
+}  // namespace zero
