@@ -25,7 +25,7 @@ def clean_environment(**extra):
 def run(arguments, ranks=0, timeout=100, **environment):
     """Runs a program to its end, alone or under `zero run`; returns (exit code, stdout, stderr)."""
     command = ([ZERO, "run", "-n", str(ranks), "--"] if ranks else []) + arguments
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout,
                           env=clean_environment(**environment))
     return done.returncode, done.stdout, done.stderr
 
@@ -33,7 +33,7 @@ def run(arguments, ranks=0, timeout=100, **environment):
 def start(arguments, ranks, **environment):
     """Starts a program under `zero run`, stdout and stderr in one pipe."""
     command = [ZERO, "run", "-n", str(ranks), "--"] + arguments
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                             env=clean_environment(**environment))
 
 
