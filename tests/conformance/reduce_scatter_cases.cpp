@@ -77,13 +77,16 @@ void widens_before_it_adds(const Setting& setting) {
   });
 }
 
-/// (1e8 + 1) - 1e8 is 0 in fp32, (1e8 - 1e8) + 1 is 1.
+/// (1 + 1e8) - 1e8 is 0 in fp32, (1e8 - 1e8) + 1 is 1: between them, these tell every other order
+/// of three ranks.
 void adds_in_rank_order(const Setting& setting) {
   run_ranks(setting, [&](std::shared_ptr<Collective>& comm) {
-    const std::vector<float> values = {1e8f, 1.0f, -1e8f};
-    float expected = 0.0f;
-    for (int r = 0; r < comm->size(); ++r) expected += values[static_cast<std::size_t>(r) % 3];
-    EXPECT_EQ(sum_of(*comm, DType::kFloat32, values, 0.0f).at(0), expected);
+    for (const std::vector<float>& values :
+         {std::vector{1.0f, 1e8f, -1e8f}, std::vector{1e8f, -1e8f, 1.0f}}) {
+      float expected = 0.0f;
+      for (int r = 0; r < comm->size(); ++r) expected += values[static_cast<std::size_t>(r) % 3];
+      EXPECT_EQ(sum_of(*comm, DType::kFloat32, values, 0.0f).at(0), expected);
+    }
   });
 }
 
