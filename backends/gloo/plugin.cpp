@@ -141,7 +141,8 @@ MeshOptions options_from(const zero_backend_config& config) {
                          " is no place in a world; ranks count from 0");
   }
   if (options.timeout.count() <= 0) throw_contract_error("the timeout must be longer than nothing");
-  if (options.size > 1) options.device = open_device(label_of(config.interface_or_host));
+  if (options.size > 1)
+    options.device = std::make_shared<Device>(label_of(config.interface_or_host));
   return options;
 }
 
