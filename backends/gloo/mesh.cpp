@@ -100,7 +100,7 @@ void Mesh::run(const CallHeader& call, std::span<const std::byte> inline_payload
     give_up(call, error.what());
   } catch (const std::exception& error) {
     const auto known = fate_.await_reason(kWordsGrace);
-    give_up(call, known.value_or("the connection broke on " + here(rank()) + ": " + error.what()));
+    give_up(call, known.value_or(here(rank()) + " gave up: " + error.what()));
   }
 }
 

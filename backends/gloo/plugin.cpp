@@ -133,8 +133,8 @@ int split(void* self, std::int32_t color, std::int32_t key, zero_communicator* c
 }
 
 MeshOptions options_from(const zero_backend_config& config) {
-  MeshOptions options{config.rank, config.size, std::chrono::milliseconds(config.timeout_ms),
-                      nullptr};
+  const auto timeout = std::min(std::chrono::milliseconds(config.timeout_ms), kForever);
+  MeshOptions options{config.rank, config.size, timeout, nullptr};
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     throw_contract_error("rank " + std::to_string(options.rank) + " of " +
                          std::to_string(options.size) +
