@@ -3,11 +3,16 @@
 #include <gloo/transport/tcp/device.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <mutex>
+#include <system_error>
 
 #include "backends/gloo/signals.h"
 #include "libzero/base/error.h"
@@ -54,9 +59,7 @@ std::string resolve(const std::string& host) {
   throw ContractError("Gloo cannot listen on host \"" + host + "\": " + reason + kAdvice);
 }
 
-}  // namespace
-
-std::shared_ptr<gloo::transport::Device> open_device(const std::string& interface_or_host) {
+std::shared_ptr<gloo::transport::tcp::Device> open(const std::string& interface_or_host) {
   gloo::transport::tcp::attr attributes;
   if (!interface_or_host.empty() && if_nametoindex(interface_or_host.c_str()) != 0) {
     attributes.iface = interface_or_host;
@@ -65,11 +68,73 @@ std::shared_ptr<gloo::transport::Device> open_device(const std::string& interfac
   }
   const AllSignalsBlock no_signals_on_the_io_thread;
   try {
-    return gloo::transport::tcp::CreateDevice(attributes);
+    return std::dynamic_pointer_cast<gloo::transport::tcp::Device>(
+        gloo::transport::tcp::CreateDevice(attributes));
   } catch (const std::exception& error) {
     throw ContractError("Gloo cannot listen on \"" + interface_or_host + "\": " + error.what() +
                         kAdvice);
   }
+}
+
+}  // namespace
+
+/// A timer among the I/O thread's descriptors, which runs while somebody is in a hurry.
+class Device::Alarm final : public gloo::transport::tcp::Handler {
+ public:
+  Alarm() : fd_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "timerfd_create");
+  }
+  ~Alarm() override { close(fd_); }
+
+  void handleEvents(int) override {
+    std::uint64_t expirations = 0;
+    [[maybe_unused]] const auto bytes = read(fd_, &expirations, sizeof(expirations));
+  }
+
+  int fd() const { return fd_; }
+
+  void ring() {
+    const std::lock_guard lock(mutex_);
+    if (hurries_++ == 0) set(kPeriod);
+  }
+  void hush() {
+    const std::lock_guard lock(mutex_);
+    if (--hurries_ == 0) set(timespec{});
+  }
+
+ private:
+  static constexpr timespec kPeriod{0, 300'000};
+
+  void set(timespec period) {
+    const itimerspec timer{period, period};
+    timerfd_settime(fd_, 0, &timer, nullptr);
+  }
+
+  const int fd_;
+  std::mutex mutex_;
+  int hurries_ = 0;
+};
+
+Device::Device(const std::string& interface_or_host) : alarm_(std::make_unique<Alarm>()) {
+  const auto device = open(interface_or_host);
+  device->registerDescriptor(alarm_->fd(), EPOLLIN, alarm_.get());
+  device_ = device;
+}
+
+Device::~Device() {
+  alarm_->ring();
+  device_.reset();  // ends the I/O thread, which may be looking at the alarm
+}
+
+std::shared_ptr<gloo::transport::Context> Device::create_context(int rank, int size) {
+  return device_->createContext(rank, size);
+}
+
+Device::Hurry::Hurry(Device& device) : device_(device) {
+  device_.alarm_->ring();
+}
+Device::Hurry::~Hurry() {
+  device_.alarm_->hush();
 }
 
 }  // namespace zero::gloo_backend

@@ -1,26 +1,26 @@
 #include "backends/gloo/lane.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace zero::gloo_backend {
 namespace {
 
-/// Takes what has completed off `outstanding`, and returns how much that was.
+/// Takes up to `most` that have completed off `outstanding`, and returns how many that were.
 template <typename Wait>
-std::int64_t settle(std::int64_t& outstanding, const Wait& wait) noexcept {
+std::int64_t settle(std::int64_t& outstanding, std::int64_t most, const Wait& wait) noexcept {
   std::int64_t completed = 0;
-  try {
-    // A wait that was called off returns false once, whatever has completed; a wait of no time for
-    // what has not throws.
-    for (bool called_off = false; outstanding > 0;) {
+  // A wait that was called off, or whose connection closed, says so once, whatever has completed.
+  // The next one does not unless nothing has.
+  for (int refusals = 0; outstanding > 0 && completed < most && refusals < 3;) {
+    try {
       if (wait()) {
         --outstanding;
         ++completed;
-      } else if (std::exchange(called_off, true)) {
-        break;
+        continue;
       }
+    } catch (const std::exception&) {
     }
-  } catch (const std::exception&) {
+    ++refusals;
   }
   return completed;
 }
@@ -65,10 +65,14 @@ void Lane::wait_all() {
   while (sends_ > 0) wait_sent();
 }
 
-void Lane::settle() noexcept {
-  const auto at_once = std::chrono::milliseconds(0);
-  received_ += gloo_backend::settle(receives_, [&] { return buffer_->waitRecv(nullptr, at_once); });
-  gloo_backend::settle(sends_, [&] { return buffer_->waitSend(nullptr, at_once); });
+void Lane::settle(Clock::time_point deadline, std::int64_t enough) noexcept {
+  received_ += gloo_backend::settle(receives_, enough - received_, [&] {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    return buffer_->waitRecv(nullptr, std::max(left, std::chrono::milliseconds(0)));
+  });
+  gloo_backend::settle(sends_, std::int64_t{sends_},
+                       [&] { return buffer_->waitSend(nullptr, std::chrono::milliseconds(0)); });
 }
 
 }  // namespace zero::gloo_backend

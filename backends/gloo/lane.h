@@ -2,8 +2,10 @@
 
 #include <gloo/transport/unbound_buffer.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "backends/gloo/fate.h"
@@ -16,6 +18,8 @@ namespace zero::gloo_backend {
 /// returned or the Lane is gone. One thread.
 class Lane {
  public:
+  using Clock = std::chrono::steady_clock;
+
   /// Throws Interrupted if things have already gone wrong.
   Lane(Links& links, Fate& fate, int peer, void* data, std::size_t bytes);
   Lane(Links& links, Fate& fate, int peer, const void* data, std::size_t bytes);
@@ -37,9 +41,10 @@ class Lane {
   std::int64_t receives_outstanding() const { return receives_; }
   std::int64_t received() const { return received_; }
 
-  /// After an interruption: counts what has completed unnoticed. The connections are unusable
-  /// afterwards.
-  void settle() noexcept;
+  /// After an interruption: counts what has completed unnoticed, giving receives until `deadline`
+  /// to arrive, and no longer than until `enough` have. The connections are unusable afterwards.
+  void settle(Clock::time_point deadline = Clock::now(),
+              std::int64_t enough = std::numeric_limits<std::int64_t>::max()) noexcept;
 
  private:
   Fate& fate_;

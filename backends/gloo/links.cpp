@@ -14,13 +14,17 @@ std::chrono::milliseconds connect_timeout(std::chrono::milliseconds timeout) {
 
 }  // namespace
 
-Links::Links(const std::shared_ptr<gloo::transport::Device>& device, int rank, int size,
-             std::chrono::milliseconds timeout)
-    : rank_(rank), size_(size), context_(device->createContext(rank, size)) {
+Links::Links(Device& device, int rank, int size, std::chrono::milliseconds timeout)
+    : device_(device), rank_(rank), size_(size), context_(device.create_context(rank, size)) {
   context_->setTimeout(connect_timeout(timeout));
   for (int peer = 0; peer < size; ++peer) {
     if (peer != rank) context_->createPair(peer);
   }
+}
+
+Links::~Links() {
+  const Device::Hurry hurry(device_);
+  context_.reset();
 }
 
 std::string Links::address_for(int peer) const {
@@ -29,10 +33,12 @@ std::string Links::address_for(int peer) const {
 }
 
 void Links::connect(int peer, const std::string& address) {
+  const Device::Hurry hurry(device_);
   context_->getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
 }
 
 void Links::close() noexcept {
+  const Device::Hurry hurry(device_);
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     try {

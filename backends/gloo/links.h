@@ -1,12 +1,13 @@
 #pragma once
 
 #include <gloo/transport/context.h>
-#include <gloo/transport/device.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "backends/gloo/device.h"
 
 namespace zero::gloo_backend {
 
@@ -18,8 +19,11 @@ inline constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 36
 class Links {
  public:
   /// Starts listening. connect() then waits for each peer at most `timeout`.
-  Links(const std::shared_ptr<gloo::transport::Device>& device, int rank, int size,
-        std::chrono::milliseconds timeout);
+  Links(Device& device, int rank, int size, std::chrono::milliseconds timeout);
+  /// Closes in good order: what was sent still arrives. No lane may outlive it.
+  ~Links();
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
 
   /// Where `peer` has to connect to.
   std::string address_for(int peer) const;
@@ -32,6 +36,7 @@ class Links {
   void close() noexcept;
 
  private:
+  Device& device_;
   int rank_;
   int size_;
   std::shared_ptr<gloo::transport::Context> context_;

@@ -13,6 +13,8 @@ namespace {
 // A peer that gives up sends its words before it closes; they are here before or shortly after.
 constexpr auto kWordsGrace = std::chrono::milliseconds(500);
 
+constexpr auto kHeaderGrace = std::chrono::milliseconds(100);
+
 /// For ranks that wait for the same culprit to say so.
 std::chrono::milliseconds waiting_grace(std::chrono::milliseconds timeout) {
   return std::clamp(timeout / 4, std::chrono::milliseconds(250), std::chrono::milliseconds(1000));
@@ -49,8 +51,8 @@ Mesh::Mesh(const MeshOptions& options, const Store& store) : options_(options) {
 }
 
 void Mesh::connect(const Store& store) {
-  control_ = std::make_unique<Links>(options_.device, rank(), size(), options_.timeout);
-  data_ = std::make_unique<Links>(options_.device, rank(), size(), options_.timeout);
+  control_ = std::make_unique<Links>(*options_.device, rank(), size(), options_.timeout);
+  data_ = std::make_unique<Links>(*options_.device, rank(), size(), options_.timeout);
   meet(store, rank(), size(), options_.timeout, *control_, *data_);
   roll_call_.emplace(data_.get(), fate_, rank(), size());
   timekeeper_ = std::make_unique<Timekeeper>(options_.timeout, [this] { fate_.interrupt(); });
@@ -66,7 +68,6 @@ Mesh::~Mesh() {
   if (!shut_down_) fail(here(rank()) + " left without shutdown()");
   timekeeper_.reset();
   if (letters_) letters_->close();
-  letters_.reset();
   if (fate_.reason() && data_) data_->close();
 }
 
@@ -99,23 +100,35 @@ void Mesh::run(const CallHeader& call, std::span<const std::byte> inline_payload
     give_up(call, error.what());
   } catch (const std::exception& error) {
     const auto known = fate_.await_reason(kWordsGrace);
-    give_up(call, known.value_or("the connection broke on " + here(rank()) + ": " + error.what()));
+    give_up(call, known.value_or(here(rank()) + " gave up: " + error.what()));
   }
 }
 
 void Mesh::exchange(const CallHeader& call, std::span<const std::byte> inline_payload) {
   roll_called_ = false;
   ++sequence_;
-  roll_call_->exchange(call, inline_payload, true);
+  call_roll(call, inline_payload);
   roll_called_ = true;
   const CallVerdict verdict = compare_calls(roll_call_->headers());
   if (verdict.kind == CallVerdict::Kind::kContract) throw ContractError(verdict.text);
   if (verdict.kind == CallVerdict::Kind::kProtocol) throw CommError(verdict.text);
 }
 
+void Mesh::call_roll(const CallHeader& call, std::span<const std::byte> inline_payload) {
+  try {
+    roll_call_->exchange(call, inline_payload, true);
+  } catch (const Interrupted&) {
+    // A peer that came to this call, and then failed or left, must not take this call with it: its
+    // header may still be on its way, while its last words have overtaken it.
+    if (!fate_.reason() || !roll_call_->completes_within(kHeaderGrace)) throw;
+  } catch (const std::exception&) {
+    if (!roll_call_->completes_within(kHeaderGrace)) throw;
+  }
+}
+
 std::string Mesh::why_interrupted(const CallHeader& call, Transfers& transfers) {
   if (const auto reason = fate_.reason()) return *reason;
-  const std::vector<int> missing = roll_called_ ? std::vector<int>{} : roll_call_->missing();
+  const std::vector<int> missing = roll_called_ ? std::vector<int>{} : roll_call_->missing({});
   const std::vector<int> culprits = find_culprits(missing, transfers);
   if (const auto reason = fate_.reason()) return *reason;
   const auto milliseconds = options_.timeout.count();

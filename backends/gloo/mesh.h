@@ -1,7 +1,5 @@
 #pragma once
 
-#include <gloo/transport/device.h>
-
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -10,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "backends/gloo/device.h"
 #include "backends/gloo/fate.h"
 #include "backends/gloo/letterbox.h"
 #include "backends/gloo/links.h"
@@ -25,7 +24,7 @@ struct MeshOptions {
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{};
-  std::shared_ptr<gloo::transport::Device> device;  // null where size is 1
+  std::shared_ptr<Device> device;  // null where size is 1
 };
 
 /// All ranks, connected to all others: runs calls, each opened by a roll call, and sees to it that
@@ -68,6 +67,7 @@ class Mesh {
  private:
   void connect(const Store& store);
   void exchange(const CallHeader& call, std::span<const std::byte> inline_payload);
+  void call_roll(const CallHeader& call, std::span<const std::byte> inline_payload);
   void require_alive(const CallHeader& call) const;
   void wait_until_all_leave(const CallHeader& call) noexcept;
   [[noreturn]] void give_up(const CallHeader& call, const std::string& reason);

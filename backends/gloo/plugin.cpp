@@ -133,15 +133,16 @@ int split(void* self, std::int32_t color, std::int32_t key, zero_communicator* c
 }
 
 MeshOptions options_from(const zero_backend_config& config) {
-  MeshOptions options{config.rank, config.size, std::chrono::milliseconds(config.timeout_ms),
-                      nullptr};
+  const auto timeout = std::min(std::chrono::milliseconds(config.timeout_ms), kForever);
+  MeshOptions options{config.rank, config.size, timeout, nullptr};
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     throw_contract_error("rank " + std::to_string(options.rank) + " of " +
                          std::to_string(options.size) +
                          " is no place in a world; ranks count from 0");
   }
   if (options.timeout.count() <= 0) throw_contract_error("the timeout must be longer than nothing");
-  if (options.size > 1) options.device = open_device(label_of(config.interface_or_host));
+  if (options.size > 1)
+    options.device = std::make_shared<Device>(label_of(config.interface_or_host));
   return options;
 }
 

@@ -31,26 +31,40 @@ void RollCall::exchange(const CallHeader& call, std::span<const std::byte> paylo
   Message& mine = messages_[static_cast<std::size_t>(rank_)][half];
   mine.header = call;
   if (!payload.empty()) std::memcpy(mine.payload, payload.data(), payload.size());
-  if (expect_more) post_receives(exchange_ + 1);
+  answered_ = false;
   ++exchange_;
+  if (expect_more) post_receives(exchange_);
   const std::size_t bytes = sizeof(CallHeader) + payload.size();
   for (Lane& lane : sends_) lane.send(kHeaderSlot, half * sizeof(Message), bytes);
+  answered_ = true;
   for (Lane& lane : receives_) lane.wait_received();
   for (Lane& lane : sends_) lane.wait_sent();
-  for (std::size_t rank = 0; rank < headers_.size(); ++rank)
-    headers_[rank] = messages_[rank][half].header;
+  take_headers();
+}
+
+void RollCall::take_headers() {
+  for (std::size_t rank = 0; rank < headers_.size(); ++rank) {
+    headers_[rank] = messages_[rank][(exchange_ + 1) % 2].header;
+  }
 }
 
 const void* RollCall::payload(int rank) const {
   return messages_[static_cast<std::size_t>(rank)][(exchange_ + 1) % 2].payload;
 }
 
-std::vector<int> RollCall::missing() {
+bool RollCall::completes_within(std::chrono::milliseconds grace) {
+  return answered_ && missing(grace).empty();
+}
+
+std::vector<int> RollCall::missing(std::chrono::milliseconds grace) {
+  const auto deadline = Lane::Clock::now() + grace;
+  const auto enough = static_cast<std::int64_t>(exchange_);
   std::vector<int> ranks;
   for (Lane& lane : receives_) {
-    lane.settle();
-    if (lane.received() < static_cast<std::int64_t>(exchange_)) ranks.push_back(lane.peer());
+    lane.settle(deadline, enough);
+    if (lane.received() < enough) ranks.push_back(lane.peer());
   }
+  if (ranks.empty()) take_headers();
   return ranks;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <deque>
 #include <span>
 #include <vector>
@@ -28,8 +29,11 @@ class RollCall {
   /// What `rank` sent along with the latest exchange: valid until the next one.
   const void* payload(int rank) const;
 
-  /// After an interrupted exchange: who did not answer.
-  std::vector<int> missing();
+  /// After an interrupted exchange: who did not answer, also not within `grace`.
+  std::vector<int> missing(std::chrono::milliseconds grace);
+
+  /// After an interrupted exchange: true if it is complete all the same, or soon.
+  bool completes_within(std::chrono::milliseconds grace);
 
  private:
   struct Message {
@@ -41,9 +45,11 @@ class RollCall {
   using Halves = std::array<Message, 2>;
 
   void post_receives(std::uint64_t exchange);
+  void take_headers();
 
   const int rank_;
-  std::uint64_t exchange_ = 0;
+  std::uint64_t exchange_ = 0;    // begun so far
+  bool answered_ = false;         // the latest: the own header is on its way to every rank
   std::vector<Halves> messages_;  // by rank; the own one is what is sent
   std::vector<CallHeader> headers_;
   std::deque<Lane> receives_;
