@@ -14,6 +14,8 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 
 #include "libzero/base/error.h"
 #include "tests/rendezvous/raw_peer.h"
