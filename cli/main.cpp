@@ -28,15 +28,17 @@ int run(int argc, char** argv) {
 
   CLI::App app("libzero: train on several ranks", "zero");
   app.set_version_flag("--version", "zero " ZERO_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // checked below: the parser's own check hides a mistyped command
   const Command command = add_run_command(app, program);
   try {
     app.parse(arguments);
+    if (app.get_subcommands().empty()) throw CLI::ValidationError("no command given");
     return command();
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
   } catch (const CLI::Error& error) {
-    std::cerr << "zero: " << on_one_line(error.what()) << " (zero run --help says more)\n";
+    std::cerr << "zero: " << on_one_line(error.what())
+              << " (zero --help and zero run --help say more)\n";
     return kUsage;
   } catch (const ContractError& error) {
     std::cerr << "zero: " << error.what() << '\n';
