@@ -41,7 +41,7 @@ void zero_gradient(const at::Tensor& gradient) {
 }  // namespace
 
 GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-                                 Collective& comm, TaskQueue& queue, AlignedArray<std::byte>& staging,
+                                 Collective& comm, TaskQueue& queue, AlignedArray<std::byte>& staging, CommClock& clock,
                                  ReducerOptions options)
     : layout_(layout),
       table_(table),
@@ -49,6 +49,7 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, st
       comm_(comm),
       queue_(queue),
       staging_(staging),
+      clock_(clock),
       options_(std::move(options)),
       ready_(table.specs.size(), false),
       gradients_(table.specs.size()),
@@ -161,9 +162,11 @@ void GradientReducer::reduce(std::int32_t bucket, bool accumulate, const std::st
     }
   };
   const DType wire = options_.wire[static_cast<std::size_t>(bucket)];
-  comm_.reduce_scatter({staging_.data(), slice * comm_.size(), wire}, {state.accumulator.data(), slice, DType::kFloat32},
-                       {accumulate, sum_squares, label})
-      ->wait();
+  clock_.timed([&] {
+    comm_.reduce_scatter({staging_.data(), slice * comm_.size(), wire},
+                         {state.accumulator.data(), slice, DType::kFloat32}, {accumulate, sum_squares, label})
+        ->wait();
+  });
 }
 
 std::string GradientReducer::bucket_name(std::int32_t bucket) const {

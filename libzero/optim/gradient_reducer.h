@@ -15,6 +15,7 @@
 #include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
 #include "libzero/optim/aligned_array.h"
+#include "libzero/optim/comm_clock.h"
 #include "libzero/optim/gradient_hook.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
@@ -32,7 +33,7 @@ struct ReducerOptions {
 class GradientReducer {
  public:
   GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm,
-                  TaskQueue& queue, AlignedArray<std::byte>& staging, ReducerOptions options);
+                  TaskQueue& queue, AlignedArray<std::byte>& staging, CommClock& clock, ReducerOptions options);
 
   /// Before autograd runs: call `number` (from 0) of the window. Waits until the previous call's gradients are packed.
   /// `label` begins the name of each reduction in error texts.
@@ -60,6 +61,7 @@ class GradientReducer {
   Collective& comm_;
   TaskQueue& queue_;
   AlignedArray<std::byte>& staging_;
+  CommClock& clock_;
   ReducerOptions options_;
 
   bool in_backward_ = false;

@@ -98,6 +98,7 @@ class Optimizer::Impl {
   std::shared_ptr<Collective> comm_;
   std::vector<BucketState> states_;
   AlignedArray<std::byte> staging_;
+  CommClock clock_;
   ParameterUpdate parameter_update_;
   StateAccess state_access_;
   std::vector<BackwardCall> calls_;  // of the present window
@@ -121,14 +122,14 @@ Optimizer::Impl::Impl(const std::vector<NamedTensor>& parameters, const std::vec
       comm_(comm->split(/*color=*/0, /*key=*/comm->rank())),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
       staging_(staging_bytes(layout_, wire_dtypes(layout_, options), options.stage(), comm_->size())),
-      parameter_update_(layout_, table_, states_, *comm_, staging_),
+      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_),
       state_access_(layout_, table_, states_, *comm_) {
   require_agreement(*comm_, model_facts(layout_, buffers_, defaults, options_));
   ZERO_REQUIRE(!layout_.buckets().empty(), "optimizer: the model has no trainable parameter");
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
   if (options_.stage() < 2) make_gradients();
-  reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_,
+  reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_, clock_,
                    ReducerOptions{.keep_gradients = options_.stage() < 2,
                                   .defer = options_.defer_reduction(),
                                   .wire = wire_dtypes(layout_, options_)});
@@ -244,7 +245,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups) {
                             std::to_string(calls_.size()) + " backward calls";
   const StepTally tally = guarded(kNothingChanged, [&] {
     queue_.drain();
-    const StepTally result = gather_votes(*comm_, make_vote(), label);
+    const StepTally result = clock_.timed([&] { return gather_votes(*comm_, make_vote(), label); });
     require_sound_window(result);
     return result;
   });
@@ -275,6 +276,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups) {
   result.next_loss_scale = scaler_.scale();
   result.consecutive_skips = scaler_.state().consecutive_skips;
   drop_window();
+  result.comm_seconds = clock_.take();
   result.seconds = seconds_since(start);
   if (scaler_.exhausted()) {
     throw Error("step: gave up after too many skipped steps in a row (LossScalerOptions::max_consecutive_skips): " +
