@@ -63,6 +63,7 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, st
 
 void GradientReducer::begin_backward(std::int64_t number, std::string label) {
   wait_for_zero(unpacked_buckets_);
+  if (std::exchange(has_strays_, false)) drop_strays();
   in_backward_ = true;
   accumulate_ = number > 0;
   label_ = std::move(label);
@@ -75,25 +76,46 @@ void GradientReducer::begin_backward(std::int64_t number, std::string label) {
 
 void GradientReducer::on_gradient(std::int32_t parameter) {
   const auto p = static_cast<std::size_t>(parameter);
-  const std::string& name = table_.specs[p].name;
-  ZERO_REQUIRE(in_backward_,
-               "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
-               "loss.backward(): parameter " + name);
+  try {
+    require_expected(p);
+  } catch (const ContractError&) {
+    has_strays_ = true;
+    throw;
+  }
   at::Tensor& gradient = table_.tensors[p].mutable_grad();
   if (!gradient.defined()) return;  // autograd ran the node with nothing: end_backward settles it
-  ZERO_REQUIRE(!gradient.is_sparse(),
-               "sparse gradients are not supported; build the embedding with sparse(false): parameter " + name);
-  if (ready_[p] && !options_.defer) {
-    throw ContractError(
-        "a second gradient arrived in one backward, after the first may have left; construct the optimizer with "
-        "Options().defer_reduction(true): parameter " + name);
-  }
   const bool is_first = !ready_[p];
   ready_[p] = true;
   if (options_.defer) return;
   gradients_[p] = options_.keep_gradients ? gradient : std::exchange(gradient, at::Tensor());
   if (is_first) --missing_[static_cast<std::size_t>(layout_.slot(parameter).bucket)];
   queue_ready_buckets();
+}
+
+void GradientReducer::require_expected(std::size_t parameter) const {
+  const std::string& name = table_.specs[parameter].name;
+  ZERO_REQUIRE(in_backward_,
+               "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
+               "loss.backward(): parameter " + name);
+  const at::Tensor& gradient = table_.tensors[parameter].grad();
+  ZERO_REQUIRE(!gradient.defined() || !gradient.is_sparse(),
+               "sparse gradients are not supported; build the embedding with sparse(false): parameter " + name);
+  ZERO_REQUIRE(!gradient.defined() || !ready_[parameter] || options_.defer,
+               "a second gradient arrived in one backward, after the first may have left; construct the optimizer with "
+               "Options().defer_reduction(true): parameter " + name);
+}
+
+void GradientReducer::drop_strays() {
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const std::int32_t parameter : bucket.parameters) {
+      at::Tensor& gradient = table_.tensors[static_cast<std::size_t>(parameter)].mutable_grad();
+      if (gradient.defined() && options_.keep_gradients && !gradient.is_sparse()) {
+        zero_gradient(gradient);
+      } else {
+        gradient.reset();
+      }
+    }
+  }
 }
 
 void GradientReducer::end_backward() {

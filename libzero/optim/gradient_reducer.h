@@ -49,6 +49,8 @@ class GradientReducer {
 
  private:
   void on_gradient(std::int32_t parameter);
+  void require_expected(std::size_t parameter) const;
+  void drop_strays();
   void queue_ready_buckets();
   void reduce(std::int32_t bucket, bool accumulate, const std::string& label);
   void pack(std::int32_t bucket, const std::vector<at::Tensor>& gradients);
@@ -63,6 +65,7 @@ class GradientReducer {
   ReducerOptions options_;
 
   bool in_backward_ = false;
+  bool has_strays_ = false;  // a gradient was refused: `.grad` holds what belongs to no window
   bool accumulate_ = false;
   std::string label_;
   std::vector<bool> ready_;              // by parameter

@@ -127,7 +127,7 @@ Optimizer::Impl::Impl(const std::vector<NamedTensor>& parameters, const std::vec
   ZERO_REQUIRE(!layout_.buckets().empty(), "optimizer: the model has no trainable parameter");
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  if (options_.stage() < 2) make_gradients();
+  make_gradients();
   reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_,
                    ReducerOptions{.keep_gradients = options_.stage() < 2,
                                   .defer = options_.defer_reduction(),
@@ -144,7 +144,8 @@ void Optimizer::Impl::make_gradients() {
   for (const Bucket& bucket : layout_.buckets()) {
     for (const std::int32_t parameter : bucket.parameters) {
       at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];
-      tensor.mutable_grad() = at::zeros_like(tensor);
+      // What an earlier backward left there belongs to no window.
+      tensor.mutable_grad() = options_.stage() < 2 ? at::zeros_like(tensor) : at::Tensor();
     }
   }
 }
