@@ -118,12 +118,12 @@ void GradientReducer::drop_strays() {
   }
 }
 
-void GradientReducer::end_backward() {
+void GradientReducer::end_backward(bool expect_all) {
   for (std::size_t b = 0; b < missing_.size(); ++b) {
     for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const auto p = static_cast<std::size_t>(parameter);
       if (!ready_[p]) {
-        if (first_unused_ < 0 || parameter < first_unused_) first_unused_ = parameter;
+        if (expect_all && (first_unused_ < 0 || parameter < first_unused_)) first_unused_ = parameter;
       } else if (options_.defer) {
         at::Tensor& gradient = table_.tensors[p].mutable_grad();
         gradients_[p] = options_.keep_gradients ? gradient : std::exchange(gradient, at::Tensor());

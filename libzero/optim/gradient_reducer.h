@@ -39,7 +39,8 @@ class GradientReducer {
   void begin_backward(std::int64_t number, std::string label);
 
   /// After autograd has run, or thrown: contributes zeros for what is missing, so that every rank makes the same calls.
-  void end_backward();
+  /// Where all were expected, the first one missing is remembered.
+  void end_backward(bool expect_all);
 
   /// First trainable parameter, in registration order, that received nothing in some backward since reset(); or -1.
   std::int32_t first_unused() const noexcept { return first_unused_; }

@@ -176,7 +176,8 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   ZERO_REQUIRE(weight >= 0, "backward: the weight must be at least 0: " + std::to_string(weight));
   guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
 
-  calls_.push_back({loss.item<double>(), weight});
+  // The mean over no token is no number: a call without weight must not bring it in.
+  calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight});
   const double factor = scaler_.scale() * static_cast<double>(weight);
   const std::string label = "backward call " + std::to_string(calls_.size()) + " of step " +
                             std::to_string(windows_ended_ + 1);
@@ -184,15 +185,15 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   try {
     if (factor == 1.0) {
       loss.backward();
-    } else {
+    } else if (weight > 0) {
       loss.mul(factor).backward();
     }
   } catch (...) {
     backward_failed_ = true;
-    reducer_->end_backward();
+    reducer_->end_backward(/*expect_all=*/false);
     throw;
   }
-  reducer_->end_backward();
+  reducer_->end_backward(/*expect_all=*/weight > 0);
   guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
 }
 
