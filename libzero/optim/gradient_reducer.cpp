@@ -56,7 +56,7 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, st
   for (const Bucket& bucket : layout_.buckets()) {
     for (const std::int32_t parameter : bucket.parameters) {
       hooks_.push_back(std::make_unique<GradientHook>(table_.tensors[static_cast<std::size_t>(parameter)],
-                                                      [this, parameter] { on_gradient(parameter); }));
+                                                      [this, parameter](const at::Tensor& incoming) { on_gradient(parameter, incoming); }));
     }
   }
 }
@@ -74,10 +74,10 @@ void GradientReducer::begin_backward(std::int64_t number, std::string label) {
   }
 }
 
-void GradientReducer::on_gradient(std::int32_t parameter) {
+void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& incoming) {
   const auto p = static_cast<std::size_t>(parameter);
   try {
-    require_expected(p);
+    require_expected(p, incoming);
   } catch (const ContractError&) {
     has_strays_ = true;
     throw;
@@ -92,15 +92,14 @@ void GradientReducer::on_gradient(std::int32_t parameter) {
   queue_ready_buckets();
 }
 
-void GradientReducer::require_expected(std::size_t parameter) const {
+void GradientReducer::require_expected(std::size_t parameter, const at::Tensor& incoming) const {
   const std::string& name = table_.specs[parameter].name;
   ZERO_REQUIRE(in_backward_,
                "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
                "loss.backward(): parameter " + name);
-  const at::Tensor& gradient = table_.tensors[parameter].grad();
-  ZERO_REQUIRE(!gradient.defined() || !gradient.is_sparse(),
+  ZERO_REQUIRE(!incoming.defined() || !incoming.is_sparse(),
                "sparse gradients are not supported; build the embedding with sparse(false): parameter " + name);
-  ZERO_REQUIRE(!gradient.defined() || !ready_[parameter] || options_.defer,
+  ZERO_REQUIRE(!incoming.defined() || !ready_[parameter] || options_.defer,
                "a second gradient arrived in one backward, after the first may have left; construct the optimizer with "
                "Options().defer_reduction(true): parameter " + name);
 }

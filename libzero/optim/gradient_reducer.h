@@ -49,8 +49,8 @@ class GradientReducer {
   void reset() noexcept { first_unused_ = -1; }
 
  private:
-  void on_gradient(std::int32_t parameter);
-  void require_expected(std::size_t parameter) const;
+  void on_gradient(std::int32_t parameter, const at::Tensor& incoming);
+  void require_expected(std::size_t parameter, const at::Tensor& incoming) const;
   void drop_strays();
   void queue_ready_buckets();
   void reduce(std::int32_t bucket, bool accumulate, const std::string& label);
