@@ -57,13 +57,14 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, st
   for (const Bucket& bucket : layout_.buckets()) {
     for (const std::int32_t parameter : bucket.parameters) {
       hooks_.push_back(std::make_unique<GradientHook>(table_.tensors[static_cast<std::size_t>(parameter)],
-                                                      [this, parameter] { on_gradient(parameter); }));
+                                                      [this, parameter](const at::Tensor& incoming) { on_gradient(parameter, incoming); }));
     }
   }
 }
 
 void GradientReducer::begin_backward(std::int64_t number, std::string label) {
   wait_for_zero(unpacked_buckets_);
+  if (std::exchange(has_strays_, false)) drop_strays();
   in_backward_ = true;
   accumulate_ = number > 0;
   label_ = std::move(label);
@@ -74,21 +75,16 @@ void GradientReducer::begin_backward(std::int64_t number, std::string label) {
   }
 }
 
-void GradientReducer::on_gradient(std::int32_t parameter) {
+void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& incoming) {
   const auto p = static_cast<std::size_t>(parameter);
-  const std::string& name = table_.specs[p].name;
-  ZERO_REQUIRE(in_backward_,
-               "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
-               "loss.backward(): parameter " + name);
+  try {
+    require_expected(p, incoming);
+  } catch (const ContractError&) {
+    has_strays_ = true;
+    throw;
+  }
   at::Tensor& gradient = table_.tensors[p].mutable_grad();
   if (!gradient.defined()) return;  // autograd ran the node with nothing: end_backward settles it
-  ZERO_REQUIRE(!gradient.is_sparse(),
-               "sparse gradients are not supported; build the embedding with sparse(false): parameter " + name);
-  if (ready_[p] && !options_.defer) {
-    throw ContractError(
-        "a second gradient arrived in one backward, after the first may have left; construct the optimizer with "
-        "Options().defer_reduction(true): parameter " + name);
-  }
   const bool is_first = !ready_[p];
   ready_[p] = true;
   if (options_.defer) return;
@@ -97,12 +93,37 @@ void GradientReducer::on_gradient(std::int32_t parameter) {
   queue_ready_buckets();
 }
 
-void GradientReducer::end_backward() {
+void GradientReducer::require_expected(std::size_t parameter, const at::Tensor& incoming) const {
+  const std::string& name = table_.specs[parameter].name;
+  ZERO_REQUIRE(in_backward_,
+               "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
+               "loss.backward(): parameter " + name);
+  ZERO_REQUIRE(!incoming.defined() || !incoming.is_sparse(),
+               "sparse gradients are not supported; build the embedding with sparse(false): parameter " + name);
+  ZERO_REQUIRE(!incoming.defined() || !ready_[parameter] || options_.defer,
+               "a second gradient arrived in one backward, after the first may have left; construct the optimizer with "
+               "Options().defer_reduction(true): parameter " + name);
+}
+
+void GradientReducer::drop_strays() {
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const std::int32_t parameter : bucket.parameters) {
+      at::Tensor& gradient = table_.tensors[static_cast<std::size_t>(parameter)].mutable_grad();
+      if (gradient.defined() && options_.keep_gradients && !gradient.is_sparse()) {
+        zero_gradient(gradient);
+      } else {
+        gradient.reset();
+      }
+    }
+  }
+}
+
+void GradientReducer::end_backward(bool expect_all) {
   for (std::size_t b = 0; b < missing_.size(); ++b) {
     for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const auto p = static_cast<std::size_t>(parameter);
       if (!ready_[p]) {
-        if (first_unused_ < 0 || parameter < first_unused_) first_unused_ = parameter;
+        if (expect_all && (first_unused_ < 0 || parameter < first_unused_)) first_unused_ = parameter;
       } else if (options_.defer) {
         at::Tensor& gradient = table_.tensors[p].mutable_grad();
         gradients_[p] = options_.keep_gradients ? gradient : std::exchange(gradient, at::Tensor());

@@ -40,7 +40,8 @@ class GradientReducer {
   void begin_backward(std::int64_t number, std::string label);
 
   /// After autograd has run, or thrown: contributes zeros for what is missing, so that every rank makes the same calls.
-  void end_backward();
+  /// Where all were expected, the first one missing is remembered.
+  void end_backward(bool expect_all);
 
   /// First trainable parameter, in registration order, that received nothing in some backward since reset(); or -1.
   std::int32_t first_unused() const noexcept { return first_unused_; }
@@ -49,7 +50,9 @@ class GradientReducer {
   void reset() noexcept { first_unused_ = -1; }
 
  private:
-  void on_gradient(std::int32_t parameter);
+  void on_gradient(std::int32_t parameter, const at::Tensor& incoming);
+  void require_expected(std::size_t parameter, const at::Tensor& incoming) const;
+  void drop_strays();
   void queue_ready_buckets();
   void reduce(std::int32_t bucket, bool accumulate, const std::string& label);
   void pack(std::int32_t bucket, const std::vector<at::Tensor>& gradients);
@@ -65,6 +68,7 @@ class GradientReducer {
   ReducerOptions options_;
 
   bool in_backward_ = false;
+  bool has_strays_ = false;  // a gradient was refused: `.grad` holds what belongs to no window
   bool accumulate_ = false;
   std::string label_;
   std::vector<bool> ready_;              // by parameter

@@ -128,7 +128,7 @@ Optimizer::Impl::Impl(const std::vector<NamedTensor>& parameters, const std::vec
   ZERO_REQUIRE(!layout_.buckets().empty(), "optimizer: the model has no trainable parameter");
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  if (options_.stage() < 2) make_gradients();
+  make_gradients();
   reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_, clock_,
                    ReducerOptions{.keep_gradients = options_.stage() < 2,
                                   .defer = options_.defer_reduction(),
@@ -145,7 +145,8 @@ void Optimizer::Impl::make_gradients() {
   for (const Bucket& bucket : layout_.buckets()) {
     for (const std::int32_t parameter : bucket.parameters) {
       at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];
-      tensor.mutable_grad() = at::zeros_like(tensor);
+      // What an earlier backward left there belongs to no window.
+      tensor.mutable_grad() = options_.stage() < 2 ? at::zeros_like(tensor) : at::Tensor();
     }
   }
 }
@@ -176,7 +177,8 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   ZERO_REQUIRE(weight >= 0, "backward: the weight must be at least 0: " + std::to_string(weight));
   guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
 
-  calls_.push_back({loss.item<double>(), weight});
+  // The mean over no token is no number: a call without weight must not bring it in.
+  calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight});
   const double factor = scaler_.scale() * static_cast<double>(weight);
   const std::string label = "backward call " + std::to_string(calls_.size()) + " of step " +
                             std::to_string(windows_ended_ + 1);
@@ -184,15 +186,15 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   try {
     if (factor == 1.0) {
       loss.backward();
-    } else {
+    } else if (weight > 0) {
       loss.mul(factor).backward();
     }
   } catch (...) {
     backward_failed_ = true;
-    reducer_->end_backward();
+    reducer_->end_backward(/*expect_all=*/false);
     throw;
   }
-  reducer_->end_backward();
+  reducer_->end_backward(/*expect_all=*/weight > 0);
   guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
 }
 
