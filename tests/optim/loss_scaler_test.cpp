@@ -22,13 +22,13 @@ using ::testing::HasSubstr;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// 'o' is a clean step, 'X' an overflow.
-constexpr std::string_view kTrace = "oooXoXXoooooo";
+/// 'o' is a clean step, '!' an overflow.
+constexpr std::string_view kTrace = "ooo!o!!oooooo";
 
 std::vector<double> scales(LossScaler& scaler, std::string_view outcomes) {
   std::vector<double> result;
   for (const char outcome : outcomes) {
-    scaler.update(outcome == 'X');
+    scaler.update(outcome == '!');
     result.push_back(scaler.scale());
   }
   return result;
@@ -55,9 +55,9 @@ TEST(LossScaler, WithHysteresis2FollowsMegatronsTrace) {
 
 TEST(LossScaler, OnlyACompletedGrowthIntervalRefillsHysteresis) {
   LossScaler refilled(trace_options(2));
-  EXPECT_THAT(scales(refilled, "XXoooXX"), ElementsAre(1024, 512, 512, 512, 1024, 1024, 512));
+  EXPECT_THAT(scales(refilled, "!!ooo!!"), ElementsAre(1024, 512, 512, 512, 1024, 1024, 512));
   LossScaler interrupted(trace_options(3));
-  EXPECT_THAT(scales(interrupted, "XooXooXX"),
+  EXPECT_THAT(scales(interrupted, "!oo!oo!!"),
               ElementsAre(1024, 1024, 1024, 1024, 1024, 1024, 512, 256));
 }
 
@@ -93,9 +93,9 @@ TEST(LossScaler, TheFirstGrowthComesAfterExactlyTheInterval) {
 
 TEST(LossScaler, NeverFallsBelowTheMinimum) {
   LossScaler scaler({.initial_scale = 4, .min_scale = 1});
-  EXPECT_THAT(scales(scaler, "XXXXX"), ElementsAre(2, 1, 1, 1, 1));
+  EXPECT_THAT(scales(scaler, "!!!!!"), ElementsAre(2, 1, 1, 1, 1));
   LossScaler uneven({.initial_scale = 4, .backoff_factor = 0.3, .min_scale = 0.75});
-  EXPECT_THAT(scales(uneven, "XXX"), ElementsAre(static_cast<double>(1.2f), 0.75, 0.75));
+  EXPECT_THAT(scales(uneven, "!!!"), ElementsAre(static_cast<double>(1.2f), 0.75, 0.75));
 }
 
 TEST(LossScaler, GrowthStopsWhereFloat32Ends) {
@@ -105,7 +105,7 @@ TEST(LossScaler, GrowthStopsWhereFloat32Ends) {
 
 TEST(LossScaler, IsExhaustedAfterTheConfiguredSkipsInARow) {
   LossScaler scaler({.max_consecutive_skips = 3});
-  scales(scaler, "XXoXX");
+  scales(scaler, "!!o!!");
   EXPECT_FALSE(scaler.exhausted());
   scaler.update(true);
   EXPECT_TRUE(scaler.exhausted());
