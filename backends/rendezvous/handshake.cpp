@@ -1,5 +1,7 @@
 #include "backends/rendezvous/handshake.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <thread>
@@ -63,6 +65,7 @@ void Connection::connect(const std::string& host, int port, Deadline deadline) {
   run(deadline, "connecting", [&](auto handler) { asio::async_connect(socket_, found, handler); });
   socket_.set_option(tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+  ::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // children must not keep it open
 }
 
 std::string Connection::receive(wire::Kind expected, Deadline deadline, const char* silence) {

@@ -1,5 +1,7 @@
 #include "backends/rendezvous/session.h"
 
+#include <fcntl.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
@@ -34,6 +36,7 @@ void Session::start() {
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+  ::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // children must not keep it open
   arm(limits_.handshake);
   send(wire::Kind::kChallenge, 0, std::make_shared<const std::string>(nonce_));
   read_header();

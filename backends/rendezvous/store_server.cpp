@@ -1,5 +1,7 @@
 #include "backends/rendezvous/store_server.h"
 
+#include <fcntl.h>
+
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -96,6 +98,7 @@ class StoreServer::Impl : public SessionHost {
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) throw_cannot_listen(options_, error);
+    ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);  // children must not keep the port
     port_ = acceptor_.local_endpoint().port();
   }
 

@@ -2,14 +2,18 @@
 
 /// A peer that speaks whatever bytes a test wants.
 
-#include <chrono>
-#include <string>
+#include <poll.h>
 
-#include <sys/time.h>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
 #include "backends/rendezvous/keyed_hash.h"
@@ -21,9 +25,7 @@ namespace zero::rendezvous::testing {
 class RawPeer {
  public:
   explicit RawPeer(int port) {
-    const timeval limit{10, 0};
     socket_.connect({boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(port)});
-    setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
 
   void send(const std::string& bytes) {
@@ -42,10 +44,10 @@ class RawPeer {
 
   std::pair<wire::Header, std::string> receive_frame() {
     wire::HeaderBytes bytes{};
-    boost::asio::read(socket_, boost::asio::buffer(bytes));
+    receive(bytes.data(), bytes.size());
     const wire::Header header = wire::decode(bytes, wire::kMaxPayloadBytes);
     std::string payload(header.length, '\0');
-    boost::asio::read(socket_, boost::asio::buffer(payload));
+    receive(payload.data(), payload.size());
     return {header, payload};
   }
 
@@ -59,16 +61,28 @@ class RawPeer {
   /// Reads until the other side closes; false if that takes more than ten seconds.
   bool is_closed_by_peer() {
     char sink[4096];
-    for (;;) {
+    while (is_readable()) {
       boost::system::error_code error;
       socket_.read_some(boost::asio::buffer(sink), error);
-      if (error) {
-        return error != boost::asio::error::try_again && error != boost::asio::error::would_block;
-      }
+      if (error) return true;
     }
+    return false;
   }
 
  private:
+  bool is_readable() {
+    constexpr int kLongest = 10000;
+    pollfd state{socket_.native_handle(), POLLIN, 0};
+    return ::poll(&state, 1, kLongest) == 1;
+  }
+
+  void receive(char* into, std::size_t count) {
+    for (std::size_t done = 0; done < count;) {
+      if (!is_readable()) throw std::runtime_error("the other side says nothing");
+      done += socket_.read_some(boost::asio::buffer(into + done, count - done));
+    }
+  }
+
   boost::asio::io_context io_;
   boost::asio::ip::tcp::socket socket_{io_};
 };

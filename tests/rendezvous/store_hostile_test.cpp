@@ -136,12 +136,16 @@ TEST_F(HostilePeer, ASlowReaderHoldsUpNobodyAndItsRequestsAreNotReadForEver) {
   slow.authenticate("s");
   const std::string get = wire::Writer().sized("big").u64(0).take();
   for (std::uint32_t id = 0; id < 64; ++id) slow.send_frame(Kind::kGet, id, get);
+  slow.send_frame(Kind::kSet, 64, wire::Writer().sized("marker").raw("read").take());
   for (int i = 0; i < 50; ++i) expect_server_is_well();
+  // Most of 64 MiB cannot have left yet, so what came after them must still be unread.
+  EXPECT_THROW(friendly->get("marker", 50ms), CommError);
   for (std::uint32_t id = 0; id < 64; ++id) {  // once it reads, it gets everything, in order
     const auto [header, payload] = slow.receive_frame();
     ASSERT_EQ(header.id, id);
     ASSERT_EQ(payload.size(), std::size_t{1} << 20);
   }
+  EXPECT_EQ(friendly->get("marker", 20s), "read");
 }
 
 TEST(Fuzz, RandomBytesNeverHurtTheServer) {

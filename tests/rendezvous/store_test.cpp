@@ -3,14 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <barrier>
+#include <filesystem>
 #include <future>
 #include <thread>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 
 #include "libzero/base/error.h"
 #include "tests/rendezvous/raw_peer.h"
@@ -232,6 +237,20 @@ TEST(StoreClient, AServerDestroyedWhileAGetWaitsIsAnErrorNotAHang) {
   ASSERT_EQ(waiting.wait_for(10s), std::future_status::ready);
   EXPECT_THAT(waiting.get(), AllOf(HasSubstr("lost the connection"), HasSubstr("'never'")));
   EXPECT_THROW(store->set("k", "v"), CommError);
+}
+
+TEST_F(Store, NoSocketSurvivesExec) {
+  const auto a = client();
+  a->set("k", "v");
+  int sockets = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string target = std::filesystem::read_symlink(entry.path(), error);
+    if (target.rfind("socket:", 0) != 0) continue;
+    ++sockets;
+    EXPECT_EQ(::fcntl(std::stoi(entry.path().filename()), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  }
+  EXPECT_GE(sockets, 3);  // listening, the server's end, the client's end
 }
 
 TEST(StoreServerTest, KnowsWhenTheLastClientHasLeft) {
