@@ -92,7 +92,7 @@ std::string CallLog::last_calls(std::size_t most) const {
 
 std::uint64_t CallLog::begin(const std::string& group, const CallHeader& call) {
   std::string text = group.empty() ? "" : group + " ";
-  text += "#" + std::to_string(call.sequence) + " " + describe(call);
+  text.append("#").append(std::to_string(call.sequence)).append(" ").append(describe(call));
   const std::lock_guard lock(mutex_);
   const std::uint64_t ticket = ++tickets_;
   entries_[ticket % kKept] = {ticket, std::move(text), Outcome::kIssued};

@@ -1,6 +1,6 @@
 #include "tests/conformance/array.h"
 
-#include <cmath>
+#include <bit>
 #include <cstring>
 
 #include "libzero/base/error.h"
@@ -16,11 +16,11 @@ std::uint64_t mix(std::uint64_t seed, std::uint64_t index) {
   return x ^ (x >> 31);
 }
 
+/// Sign, mantissa and one of 21 exponents around 1.
 float spread_float(std::uint64_t bits) {
-  const float mantissa = 1.0f + static_cast<float>(bits & 0x7fffff) * 0x1p-23f;
-  const int exponent = static_cast<int>((bits >> 23) % 21) - 10;
-  const float magnitude = std::ldexp(mantissa, exponent);
-  return (bits >> 63) != 0 ? -magnitude : magnitude;
+  const auto exponent = static_cast<std::uint32_t>(117 + (bits >> 32) % 21);
+  const auto low = static_cast<std::uint32_t>(bits);
+  return std::bit_cast<float>((low & 0x807fffffu) | (exponent << 23));
 }
 
 }  // namespace
@@ -88,11 +88,12 @@ void Array::write_slice(std::int64_t begin, const Array& part) {
   std::memcpy(bytes_.data() + begin * size_of(dtype_), part.bytes_.data(), part.bytes_.size());
 }
 
-Array pattern(DType dtype, std::int64_t count, int seed) {
+Array pattern(DType dtype, std::int64_t count, int seed, std::int64_t first) {
   Array array(dtype, count);
   auto* bytes = static_cast<std::byte*>(array.buffer().data);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint64_t bits = mix(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(i));
+    const std::uint64_t bits =
+        mix(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(first + i));
     if (is_floating(dtype)) {
       array.set(i, spread_float(bits));
     } else {
@@ -108,9 +109,11 @@ float sum_in_rank_order(const std::vector<Array>& parts, std::int64_t index, flo
   return sum;
 }
 
-std::vector<Array> rank_patterns(DType dtype, std::int64_t count, int ranks, int base) {
+std::vector<Array> rank_patterns(DType dtype, std::int64_t count, int ranks, int base,
+                                 std::int64_t first) {
   std::vector<Array> parts;
-  for (int rank = 0; rank < ranks; ++rank) parts.push_back(pattern(dtype, count, base + rank));
+  for (int rank = 0; rank < ranks; ++rank)
+    parts.push_back(pattern(dtype, count, base + rank, first));
   return parts;
 }
 

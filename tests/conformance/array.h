@@ -47,15 +47,16 @@ class Array {
   std::vector<std::byte> bytes_;
 };
 
-/// Pseudo-random elements, equal for equal arguments: floating types get both signs and magnitudes
-/// that differ by 2^20, so that another order of additions gives other bits; the others get any
-/// bits.
-Array pattern(DType dtype, std::int64_t count, int seed);
+/// Elements [first, first + count) of a pseudo-random sequence that depends on dtype and seed only:
+/// floating types get both signs and magnitudes that differ by 2^20, so that another order of
+/// additions gives other bits; the others get any bits.
+Array pattern(DType dtype, std::int64_t count, int seed, std::int64_t first = 0);
 
 /// The contract, word by word: ((start + parts[0][i]) + parts[1][i]) + ... in fp32.
 float sum_in_rank_order(const std::vector<Array>& parts, std::int64_t index, float start = 0.0f);
 
 /// pattern() for seeds base, base + 1, ...: what ranks 0, 1, ... contribute.
-std::vector<Array> rank_patterns(DType dtype, std::int64_t count, int ranks, int base);
+std::vector<Array> rank_patterns(DType dtype, std::int64_t count, int ranks, int base,
+                                 std::int64_t first = 0);
 
 }  // namespace zero::testing

@@ -63,6 +63,45 @@ void many_calls_before_the_first_wait(const Setting& setting) {
   });
 }
 
+/// One round: every rank overwrites what it gave as soon as its own wait() is over; nobody may see
+/// that.
+void give_and_overwrite(Collective& comm, std::int64_t count, int round) {
+  const int root = round % comm.size();
+  Array given = pattern(DType::kFloat32, count, 90 + comm.rank());
+  Array whole(DType::kFloat32, count * comm.size());
+  comm.all_gather(given.view(), whole.buffer(), "")->wait();
+  given = pattern(DType::kFloat32, count, 1);
+
+  Array sum = pattern(DType::kFloat32, count, 90 + comm.rank());
+  comm.all_reduce(sum.buffer(), ReduceOp::kSum, "")->wait();
+  const Array kept = sum;
+  sum = pattern(DType::kFloat32, count, 2);
+
+  Array copied = pattern(DType::kFloat32, count, 90 + comm.rank());
+  comm.broadcast(copied.buffer(), root, "")->wait();
+  const bool copied_root = copied == pattern(DType::kFloat32, count, 90 + root);
+  copied = pattern(DType::kFloat32, count, 3);
+
+  const auto parts = rank_patterns(DType::kFloat32, count, comm.size(), 90);
+  Array expected(DType::kFloat32, count);
+  for (std::int64_t i = 0; i < count; ++i) expected.set(i, sum_in_rank_order(parts, i));
+  EXPECT_TRUE(kept == expected) << "all_reduce, round " << round;
+  for (int r = 0; r < comm.size(); ++r) {
+    expected.write_slice(0, parts[static_cast<std::size_t>(r)]);
+    Array slice(DType::kFloat32, count);
+    for (std::int64_t i = 0; i < count; ++i) slice.set(i, whole.at(r * count + i));
+    EXPECT_TRUE(slice == expected) << "all_gather, round " << round << ", slice " << r;
+  }
+  EXPECT_TRUE(copied_root) << "broadcast, round " << round;
+  EXPECT_TRUE(sum == pattern(DType::kFloat32, count, 2)) << "written after wait()";
+}
+
+void buffers_are_the_callers_after_wait(const Setting& setting) {
+  run_ranks(setting, [&](std::shared_ptr<Collective>& comm) {
+    for (int round = 0; round < 20; ++round) give_and_overwrite(*comm, 20'000, round);
+  });
+}
+
 /// What one rank computes in a fresh world.
 std::vector<Array> sums_of_a_run(const Setting& setting) {
   std::mutex mutex;
@@ -90,6 +129,7 @@ void runs_give_equal_bits(const Setting& setting) {
 
 std::vector<Case> in_flight_cases() {
   return {{"ManyCallsBeforeTheFirstWait", many_calls_before_the_first_wait},
+          {"BuffersAreTheCallersAfterWait", buffers_are_the_callers_after_wait},
           {"BackToBackRunsGiveEqualBits", runs_give_equal_bits}};
 }
 

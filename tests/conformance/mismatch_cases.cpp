@@ -79,6 +79,26 @@ void refuses_a_barrier_among_others(const Setting& setting) {
       {"reduce_scatter", "barrier", "lost"});
 }
 
+void refuses_a_split_among_others(const Setting& setting) {
+  refuses(
+      setting, [](Collective& comm, Scratch&) { return comm.barrier("usual"); },
+      [](Collective& comm, Scratch&) {
+        comm.split(0, 0);
+        return finished_work();
+      },
+      {"barrier [usual]", "split"});
+}
+
+void refuses_a_shutdown_among_others(const Setting& setting) {
+  refuses(
+      setting, [](Collective& comm, Scratch& s) { return sum_of(comm, s, 8); },
+      [](Collective& comm, Scratch&) {
+        comm.shutdown();
+        return finished_work();
+      },
+      {"8 float32", "shutdown"});
+}
+
 void refuses_other_types(const Setting& setting) {
   refuses(
       setting,
@@ -193,6 +213,8 @@ std::vector<Case> mismatch_cases() {
           {"RefusesACountOfZeroAmongOthers", refuses_a_count_of_zero, 2},
           {"RefusesOtherOperations", refuses_other_operations, 2},
           {"RefusesABarrierAmongOthers", refuses_a_barrier_among_others, 2},
+          {"RefusesASplitAmongOthers", refuses_a_split_among_others, 2},
+          {"RefusesAShutdownAmongOthers", refuses_a_shutdown_among_others, 2},
           {"RefusesOtherTypes", refuses_other_types, 2},
           {"RefusesOtherReductions", refuses_other_reductions, 2},
           {"RefusesOtherRoots", refuses_other_roots, 2},
