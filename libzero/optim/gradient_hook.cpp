@@ -11,21 +11,21 @@ namespace {
 
 class PostHook : public torch::autograd::FunctionPostHook {
  public:
-  explicit PostHook(std::function<void()> on_gradient) : on_gradient_(std::move(on_gradient)) {}
+  explicit PostHook(std::function<void(const at::Tensor&)> on_gradient) : on_gradient_(std::move(on_gradient)) {}
 
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
-                                            const torch::autograd::variable_list&) override {
-    on_gradient_();
+                                            const torch::autograd::variable_list& inputs) override {
+    on_gradient_(inputs.empty() ? at::Tensor() : inputs.front());
     return outputs;
   }
 
  private:
-  std::function<void()> on_gradient_;
+  std::function<void(const at::Tensor&)> on_gradient_;
 };
 
 }  // namespace
 
-GradientHook::GradientHook(const at::Tensor& parameter, std::function<void()> on_gradient)
+GradientHook::GradientHook(const at::Tensor& parameter, std::function<void(const at::Tensor&)> on_gradient)
     : node_(torch::autograd::impl::grad_accumulator(parameter)),
       key_(node_->add_post_hook(std::make_unique<PostHook>(std::move(on_gradient)))) {}
 
