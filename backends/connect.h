@@ -17,16 +17,22 @@ struct ConnectOptions {
   std::optional<std::string> backend;
   /// For every wait: joining, and each collective. Default: ZERO_TIMEOUT (seconds), or 300 s.
   std::optional<std::chrono::milliseconds> timeout;
-  /// Network interface or address to listen on where a machine has several. Default: ZERO_INTERFACE, or the address by
-  /// which the store is reached.
+  /// Network interface or address to listen on where a machine has several. Default:
+  /// ZERO_INTERFACE, or the address by which the store is reached.
   std::optional<std::string> interface;
   /// Default: from the environment (topology_from).
   std::optional<Topology> topology;
 };
 
 /// Resolves the topology and backend, meets the other ranks and returns this rank's communicator.
-/// Throws ContractError for a bad environment, Unavailable for a backend that this build or machine lacks, CommError
-/// naming the ranks that did not come in time.
+/// Throws ContractError for a bad environment, Unavailable for a backend that this build or machine
+/// lacks, IoError if this rank must serve the store and cannot listen, CommError naming the ranks
+/// that did not come in time.
+///
+/// Plug-ins (libzero_gloo.so) are looked for in the folders of ZERO_PLUGIN_PATH (separated by ':'),
+/// beside the program, in ../lib of it, and where libzero was installed or built. Where rank 0
+/// serves the store, its communicator keeps it alive; destroying that waits for ranks that still
+/// use the store, at most 10 s.
 std::shared_ptr<Collective> connect(const ConnectOptions& options = {});
 
 }  // namespace zero

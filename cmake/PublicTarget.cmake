@@ -1,4 +1,6 @@
 # zero_public_target(<target> <name> <header>...)   <target> is zero::<name>, inside this build and once installed
+# zero_installed_plugin(<target>)                   a backend, into <prefix>/lib/libzero
+# zero_installed_program(<target>)                  a command, into <prefix>/bin
 # zero_install_package()                            the files that find_package(libzero) reads; call it last
 #
 # Linking zero::<name> from find_package(libzero) or from add_subdirectory is the same thing.
@@ -25,6 +27,18 @@ function(zero_public_target target name)
       cmake_path(GET header PARENT_PATH folder)
       install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
     endforeach()
+  endif()
+endfunction()
+
+function(zero_installed_plugin target)
+  if(LIBZERO_INSTALL)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/libzero)
+  endif()
+endfunction()
+
+function(zero_installed_program target)
+  if(LIBZERO_INSTALL)
+    install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endfunction()
 

@@ -11,6 +11,27 @@ zero_public_target(zero_core core
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h
   libzero/collective/topology.h
-  libzero/layout/layout.h)
+  libzero/layout/layout.h
+  libzero/optim/loss_scaler.h)
+zero_public_target(zero_zero zero
+  libzero/optim/memory_report.h
+  libzero/optim/named_tensors.h
+  libzero/optim/optimizer.h
+  libzero/optim/options.h
+  libzero/optim/step_result.h
+  libzero/train/device.h)
+# Libraries below are parts of the build that options can leave out.
+if(TARGET zero_rendezvous)
+  zero_public_target(zero_rendezvous rendezvous)  # no header: zero::connect links it
+endif()
+if(TARGET zero_connect)
+  zero_public_target(zero_connect connect backends/connect.h)
+endif()
+if(TARGET zero_gloo)
+  zero_installed_plugin(zero_gloo)
+endif()
+if(TARGET zero_cli)
+  zero_installed_program(zero_cli)
+endif()
 
 zero_install_package()

@@ -5,6 +5,9 @@ set(consumer_options
   -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}
   -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
   -DZERO_TORCH_ROOT=${ZeroTorch_ROOT})
+if(CCACHE_PROGRAM)
+  list(APPEND consumer_options -DCMAKE_CXX_COMPILER_LAUNCHER=${CCACHE_PROGRAM})
+endif()
 # A library with a sanitizer needs a program with it.
 if(LIBZERO_SANITIZE STREQUAL "address")
   list(APPEND consumer_options -DCMAKE_CXX_FLAGS=-fsanitize=address,undefined)
@@ -12,16 +15,18 @@ elseif(LIBZERO_SANITIZE STREQUAL "thread")
   list(APPEND consumer_options -DCMAKE_CXX_FLAGS=-fsanitize=thread)
 endif()
 
-# zero_consumer_test(<name> <option>...): configures, builds and runs integration/consumer in a fresh folder.
-function(zero_consumer_test name)
-  add_test(NAME packaging.${name}
+# zero_consumer_test(<name> <program> <option>...): configures integration/consumer, builds <program> and runs it.
+function(zero_consumer_test name program)
+  add_test(NAME packaging.${name}.${program}
     COMMAND ${CMAKE_CTEST_COMMAND}
       --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/consumer ${PROJECT_BINARY_DIR}/consumer/${name}
       --build-generator ${CMAKE_GENERATOR} --build-makeprogram ${CMAKE_MAKE_PROGRAM}
-      --build-target consumer --build-noclean
+      --build-target ${program} --build-noclean
       --build-options ${consumer_options} ${ARGN}
-      --test-command consumer)
-  set_tests_properties(packaging.${name} PROPERTIES TIMEOUT 300 LABELS integration)
+      --test-command ${program})
+  # Both programs share a build folder.
+  set_tests_properties(packaging.${name}.${program} PROPERTIES
+    TIMEOUT 600 LABELS integration RESOURCE_LOCK consumer_${name})
 endfunction()
 
 if(LIBZERO_INSTALL)
@@ -30,7 +35,10 @@ if(LIBZERO_INSTALL)
       -DBUILD=${PROJECT_BINARY_DIR} -DSTAGE=${stage} -DSOURCE=${PROJECT_SOURCE_DIR} -DTORCH=${ZeroTorch_ROOT}
       -P ${CMAKE_CURRENT_SOURCE_DIR}/check_install.cmake)
   set_tests_properties(packaging.install PROPERTIES FIXTURES_SETUP installed TIMEOUT 120 LABELS integration)
-  zero_consumer_test(find_package -DCMAKE_PREFIX_PATH=${stage} -DLIBZERO_SOURCE=)
-  set_tests_properties(packaging.find_package PROPERTIES FIXTURES_REQUIRED installed)
+  foreach(program without_torch with_torch)
+    zero_consumer_test(find_package ${program} -DCMAKE_PREFIX_PATH=${stage} -DLIBZERO_SOURCE=)
+    set_tests_properties(packaging.find_package.${program} PROPERTIES FIXTURES_REQUIRED installed)
+  endforeach()
 endif()
-zero_consumer_test(add_subdirectory -DLIBZERO_SOURCE=${PROJECT_SOURCE_DIR})
+# The library's sources are compiled once more here; one program without LibTorch shows that the way works.
+zero_consumer_test(add_subdirectory without_torch -DLIBZERO_SOURCE=${PROJECT_SOURCE_DIR})

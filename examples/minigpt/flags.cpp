@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <filesystem>
 #include <fstream>
 
 namespace minigpt {
@@ -54,7 +55,7 @@ std::string problem_of(const Flags& flags, int world_size) {
            text(world_size) + "; try --batch " + text((flags.batch / per_call + 1) * per_call) + ": " + text(flags.batch);
   }
   std::ifstream file(flags.data, std::ios::binary | std::ios::ate);
-  if (!file) return "--data cannot be read; check the path: " + flags.data;
+  if (!file || std::filesystem::is_directory(flags.data)) return "--data cannot be read; check the path: " + flags.data;
   const auto bytes = static_cast<std::int64_t>(file.tellg());
   const std::int64_t needed = 20 * (flags.context + 1);  // two windows in the held-out tenth
   if (bytes < needed) {

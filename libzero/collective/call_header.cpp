@@ -78,7 +78,8 @@ std::string mismatch_text(const std::vector<Group>& groups) {
   std::string text = "collective #" + std::to_string(sequence) + " does not match: ";
   for (std::size_t i = 0; i < std::min(groups.size(), kMostGroups); ++i) {
     text += list_ranks(groups[i].ranks) + ": ";
-    if (!one_sequence) text += "#" + std::to_string(groups[i].call->sequence) + " ";
+    if (!one_sequence)
+      text.append("#").append(std::to_string(groups[i].call->sequence)).append(" ");
     text += describe(*groups[i].call) + "; ";
   }
   if (groups.size() > kMostGroups) {
@@ -154,7 +155,7 @@ std::string list_ranks(std::span<const int> ranks) {
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
     if (i > 0) text += ", ";
     text += std::to_string(ranks[i]);
-    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ranks[last]);
+    if (last > i) text.append(last == i + 1 ? ", " : "-").append(std::to_string(ranks[last]));
     i = last + 1;
   }
   return text;

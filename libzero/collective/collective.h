@@ -5,6 +5,10 @@
 /// Calls of one Collective must be issued in the same order on every rank, one at a time (any thread, but not two at
 /// once); abort() is the exception. Ranks that need to talk independently take a communicator each: split().
 ///
+/// What a rank can see to be wrong by itself (counts, types, overlaps, a root outside the world) is refused at once: the
+/// call throws ContractError on this rank, and counts as never made. Everything else comes out of Work::wait(), except
+/// that a Collective that is dead or shut down may throw from the call itself; split() and shutdown() always do.
+///
 /// Before any payload moves, ranks compare what they are about to do. If operation, count, dtype, reduction or root
 /// differ, every rank gets a ContractError that says what each rank asked for, nothing is written, and the Collective
 /// stays usable. Any other failure is a CommError that names the peer, the number of the collective, its label and what

@@ -52,8 +52,8 @@ void check_version(const std::string& path, std::int32_t version) {
 
 }  // namespace
 
-BackendPlugin::BackendPlugin(std::string path, zero_backend_create_fn create)
-    : path_(std::move(path)), create_(create) {}
+BackendPlugin::BackendPlugin(std::string path, zero_backend_create_fn create_function)
+    : path_(std::move(path)), create_(create_function) {}
 
 std::shared_ptr<const BackendPlugin> load_first_backend_plugin(
     const std::vector<std::string>& candidates) {

@@ -19,7 +19,7 @@ namespace zero {
 /// a running thread is a crash.
 class BackendPlugin {
  public:
-  BackendPlugin(std::string path, zero_backend_create_fn create);
+  BackendPlugin(std::string path, zero_backend_create_fn create_function);
 
   const std::string& path() const noexcept { return path_; }
   zero_backend_create_fn create() const noexcept { return create_; }

@@ -12,8 +12,8 @@ namespace zero {
 /// thread of its own. Ranks read each other's memory directly. A call does its work before it
 /// returns; it waits for the other ranks at most `timeout` and its failure comes out of
 /// Work::wait(). A rank whose Collective is destroyed without shutdown() counts as dead: the others
-/// get a CommError that names it, at once. Throws ContractError if world_size is less than 1 or
-/// timeout is not positive.
+/// get a CommError that names it, at once. An epilogue must not run longer than the timeout. Throws
+/// ContractError if world_size is less than 1 or timeout is not positive.
 std::vector<std::shared_ptr<Collective>> make_threads(int world_size,
                                                       std::chrono::milliseconds timeout);
 

@@ -34,7 +34,13 @@ Environment process_environment();
 
 /// Resolves the topology from exactly one source, in this order: `zero run`, torchrun, Open MPI, Slurm (only where
 /// SLURM_PROCID and SLURM_STEP_ID exist), nothing (alone). Throws ContractError on a partial or contradictory set,
-/// listing every variable that was seen and what is missing.
+/// listing every variable that was seen (but never the secret) and what is missing. A variable that is set but empty is
+/// refused, too.
+///
+/// Where rank 0 serves the store: its port is ZERO_PORT, else MASTER_PORT + 1 (the launcher itself may listen on
+/// MASTER_PORT), else, under Slurm, 15000 + (SLURM_JOB_ID + 257 * SLURM_STEP_ID) mod 15000. Its host is MASTER_ADDR, else,
+/// under Slurm, the first host of SLURM_STEP_NODELIST. The secret is ZERO_SECRET, else it is derived from the run's id,
+/// which anybody who can list jobs may know: that keeps runs from mixing, not attackers out.
 Topology topology_from(const Environment& environment);
 
 }  // namespace zero

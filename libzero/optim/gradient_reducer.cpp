@@ -48,7 +48,7 @@ void zero_gradient(const at::Tensor& gradient) {
 }  // namespace
 
 GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-                                 Collective& comm, TaskQueue& queue, AlignedArray<std::byte>& staging,
+                                 Collective& comm, TaskQueue& queue, AlignedArray<std::byte>& staging, CommClock& clock,
                                  ReducerOptions options)
     : layout_(layout),
       table_(table),
@@ -56,6 +56,7 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, st
       comm_(comm),
       queue_(queue),
       staging_(staging),
+      clock_(clock),
       options_(std::move(options)),
       kept_(table.specs.size()),
       ready_(table.specs.size(), false),
@@ -165,12 +166,12 @@ void GradientReducer::take_gradient(std::int32_t parameter) {
   if (!gradient.is_same(kept_[p])) dirty_ = true;  // a hook has replaced it
 }
 
-void GradientReducer::end_backward() {
+void GradientReducer::end_backward(bool expect_all) {
   for (std::size_t b = 0; b < missing_.size(); ++b) {
     for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const auto p = static_cast<std::size_t>(parameter);
       if (!ready_[p]) {
-        if (first_unused_ < 0 || parameter < first_unused_) first_unused_ = parameter;
+        if (expect_all && (first_unused_ < 0 || parameter < first_unused_)) first_unused_ = parameter;
       } else if (options_.defer) {
         take_gradient(parameter);
       }
@@ -229,9 +230,11 @@ void GradientReducer::reduce(std::int32_t bucket, bool accumulate, const std::st
     }
   };
   const DType wire = options_.wire[static_cast<std::size_t>(bucket)];
-  comm_.reduce_scatter({staging_.data(), slice * comm_.size(), wire}, {state.accumulator.data(), slice, DType::kFloat32},
-                       {accumulate, sum_squares, label})
-      ->wait();
+  clock_.timed([&] {
+    comm_.reduce_scatter({staging_.data(), slice * comm_.size(), wire},
+                         {state.accumulator.data(), slice, DType::kFloat32}, {accumulate, sum_squares, label})
+        ->wait();
+  });
 }
 
 std::string GradientReducer::bucket_name(std::int32_t bucket) const {

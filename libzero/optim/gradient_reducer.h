@@ -15,6 +15,7 @@
 #include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
 #include "libzero/optim/aligned_array.h"
+#include "libzero/optim/comm_clock.h"
 #include "libzero/optim/gradient_hook.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
@@ -36,7 +37,7 @@ struct ReducerOptions {
 class GradientReducer {
  public:
   GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm,
-                  TaskQueue& queue, AlignedArray<std::byte>& staging, ReducerOptions options);
+                  TaskQueue& queue, AlignedArray<std::byte>& staging, CommClock& clock, ReducerOptions options);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -49,7 +50,8 @@ class GradientReducer {
   void begin_backward(std::int64_t number, std::string label);
 
   /// After autograd has run, or thrown: contributes zeros for what is missing, so that every rank makes the same calls.
-  void end_backward();
+  /// Where all were expected, the first one missing is remembered.
+  void end_backward(bool expect_all);
 
   /// First trainable parameter, in registration order, that received nothing in some backward since reset(); or -1.
   std::int32_t first_unused() const noexcept { return first_unused_; }
@@ -79,6 +81,7 @@ class GradientReducer {
   Collective& comm_;
   TaskQueue& queue_;
   AlignedArray<std::byte>& staging_;
+  CommClock& clock_;
   ReducerOptions options_;
 
   std::vector<at::Tensor> kept_;  // by parameter: the `.grad` of stages 0 and 1

@@ -126,6 +126,7 @@ class Optimizer::Impl {
   std::shared_ptr<Collective> comm_;
   std::vector<BucketState> states_;
   AlignedArray<std::byte> staging_;
+  CommClock clock_;
   ParameterUpdate parameter_update_;
   StateAccess state_access_;
   std::vector<BackwardCall> calls_;  // of the present window
@@ -147,11 +148,11 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, c
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
       staging_(staging_bytes(layout_, wire_dtypes(layout_, options), options.stage(), comm_->size())),
-      parameter_update_(layout_, table_, states_, *comm_, staging_),
+      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_),
       state_access_(layout_, table_, states_, *comm_) {
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_,
+  reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_, clock_,
                    ReducerOptions{.keep_gradients = options_.stage() < 2,
                                   .defer = options_.defer_reduction(),
                                   .wire = wire_dtypes(layout_, options_)});
@@ -207,7 +208,8 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
   reducer_->require_own_gradients();
 
-  calls_.push_back({loss.item<double>(), weight});
+  // The mean over no token is no number: a call without weight must not bring it in.
+  calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight});
   const double factor = scaler_.scale() * static_cast<double>(weight);
   const std::string label = "backward call " + std::to_string(calls_.size()) + " of step " +
                             std::to_string(windows_ended_ + 1);
@@ -215,16 +217,16 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   try {
     if (factor == 1.0) {
       loss.backward();
-    } else {
+    } else if (weight > 0) {
       const at::AutoGradMode enable_grad(true);  // the caller may have left the forward's scope
       loss.mul(factor).backward();
     }
   } catch (...) {
     backward_failed_ = true;
-    reducer_->end_backward();
+    reducer_->end_backward(/*expect_all=*/false);
     throw;
   }
-  reducer_->end_backward();
+  reducer_->end_backward(/*expect_all=*/weight > 0);
   guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
 }
 
@@ -290,7 +292,7 @@ StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::st
     StepVote mine = make_vote();
     mine.options = hash_of(describe_all(groups));
     if (!fault.empty()) mine.soundness = Soundness::kRefused;
-    const StepTally tally = gather_votes(*comm_, mine, label);
+    const StepTally tally = clock_.timed([&] { return gather_votes(*comm_, mine, label); });
     require_sound_window(tally, fault, groups);
     return tally;
   });
@@ -326,6 +328,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   result.next_loss_scale = scaler_.scale();
   result.consecutive_skips = scaler_.state().consecutive_skips;
   drop_window();
+  result.comm_seconds = clock_.take();
   result.seconds = seconds_since(start);
   if (scaler_.exhausted()) {
     throw Error("step: gave up after too many skipped steps in a row (LossScalerOptions::max_consecutive_skips): " +

@@ -82,6 +82,7 @@ class Optimizer : public torch::optim::Optimizer {
   /// Runs backward of `loss` (one floating element) times the loss scale times `weight`, and adds the gradient to the
   /// window, reducing it over the ranks while backward goes on. The mean is taken in step(), over the weights of all
   /// calls of all ranks: pass the micro-batch's own mean, undivided, and, for ragged batches, its token count as weight.
+  /// A call of weight 0 contributes exactly nothing, be its loss NaN, and does not run autograd.
   ///
   /// Each rank must make the same number of calls. If autograd throws, the exception passes through, and step() will
   /// throw ContractError on every rank unless zero_grad() has dropped the window. A call that is refused (a loss that is

@@ -14,8 +14,8 @@ std::string label_of(const char* what, std::int32_t bucket) {
 }  // namespace
 
 ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-                                 Collective& comm, AlignedArray<std::byte>& staging)
-    : layout_(layout), table_(table), states_(states), comm_(comm), staging_(staging) {}
+                                 Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock)
+    : layout_(layout), table_(table), states_(states), comm_(comm), staging_(staging), clock_(clock) {}
 
 void ParameterUpdate::step_bucket(std::int32_t bucket, const float* gradient, std::int64_t origin,
                                   float gradient_factor, const std::vector<AdamWConstants>& constants) {
@@ -55,9 +55,11 @@ void ParameterUpdate::gather_bucket(std::int32_t bucket) {
     read_elements(table_.tensors[static_cast<std::size_t>(segment.parameter)], segment.parameter_begin, segment.numel,
                   base + segment.bucket_begin * item);
   }
-  comm_.all_gather({base + comm_.rank() * slice * item, slice, dtype}, {base, slice * comm_.size(), dtype},
-                   label_of("parameters", bucket))
-      ->wait();
+  clock_.timed([&] {
+    comm_.all_gather({base + comm_.rank() * slice * item, slice, dtype}, {base, slice * comm_.size(), dtype},
+                     label_of("parameters", bucket))
+        ->wait();
+  });
   for (int rank = 0; rank < comm_.size(); ++rank) {
     if (rank == comm_.rank()) continue;
     for (const Segment& segment : layout_.segments(bucket, layout_.shard(bucket, rank, comm_.size()))) {
@@ -72,9 +74,11 @@ const float* ParameterUpdate::gather_gradient(std::int32_t bucket) {
   const std::int64_t slice = state.accumulator.size();
   auto* const base = reinterpret_cast<float*>(staging_.data());
   if (slice == 0) return base;
-  comm_.all_gather({state.accumulator.data(), slice, DType::kFloat32}, {base, slice * comm_.size(), DType::kFloat32},
-                   label_of("summed gradients", bucket))
-      ->wait();
+  clock_.timed([&] {
+    comm_.all_gather({state.accumulator.data(), slice, DType::kFloat32}, {base, slice * comm_.size(), DType::kFloat32},
+                     label_of("summed gradients", bucket))
+        ->wait();
+  });
   return base;
 }
 

@@ -9,6 +9,7 @@
 #include "libzero/layout/layout.h"
 #include "libzero/optim/adamw_kernel.h"
 #include "libzero/optim/aligned_array.h"
+#include "libzero/optim/comm_clock.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
 
@@ -19,7 +20,7 @@ namespace zero {
 class ParameterUpdate {
  public:
   ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm,
-                  AlignedArray<std::byte>& staging);
+                  AlignedArray<std::byte>& staging, CommClock& clock);
 
   /// One AdamW step of this bucket's stepped interval. gradient[i] is the raw sum at flat position origin + i; it is
   /// multiplied by `gradient_factor`. constants: one per parameter group.
@@ -44,6 +45,7 @@ class ParameterUpdate {
   std::vector<BucketState>& states_;
   Collective& comm_;
   AlignedArray<std::byte>& staging_;
+  CommClock& clock_;
 };
 
 }  // namespace zero

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <ostream>
@@ -77,6 +78,8 @@ TEST_P(Float16, EveryPatternDecodesToItsValue) {
   for (std::uint32_t p = format.infinity + 1u; p <= 0x7fff; ++p) {
     ASSERT_TRUE(std::isnan(format.decode(static_cast<std::uint16_t>(p)))) << p;
     ASSERT_TRUE(std::isnan(format.decode(static_cast<std::uint16_t>(p | 0x8000)))) << p;
+    const auto bits = std::bit_cast<std::uint32_t>(format.decode(static_cast<std::uint16_t>(p)));
+    ASSERT_EQ(bits & 0x7fffffu, (p - format.infinity) << (23 - format.mantissa_bits)) << "payload";
   }
 }
 

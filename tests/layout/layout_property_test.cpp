@@ -18,7 +18,7 @@ struct Model {
 
 ParameterSpec any_parameter(const std::vector<ParameterSpec>& earlier) {
   ParameterSpec p;
-  p.name = "p" + std::to_string(earlier.size());
+  p.name = std::string("p").append(std::to_string(earlier.size()));
   p.group = *rc::gen::inRange(0, 3);
   if (!earlier.empty() && *rc::gen::inRange(0, 6) == 0) {
     const int owner = *rc::gen::inRange(0, static_cast<int>(earlier.size()));

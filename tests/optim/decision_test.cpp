@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <ostream>
 
 #include "libzero/base/error.h"
 #include "libzero/optim/loss_scaler.h"
@@ -21,6 +22,7 @@ struct Row {
   double grad_norm;
   double clip_factor;
   double gradient_factor;
+  friend std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
 };
 
 class Decide : public ::testing::TestWithParam<Row> {};

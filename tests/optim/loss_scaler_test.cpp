@@ -22,13 +22,13 @@ using ::testing::HasSubstr;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// 'o' is a clean step, 'X' an overflow.
-constexpr std::string_view kTrace = "oooXoXXoooooo";
+/// 'o' is a clean step, '!' an overflow.
+constexpr std::string_view kTrace = "ooo!o!!oooooo";
 
 std::vector<double> scales(LossScaler& scaler, std::string_view outcomes) {
   std::vector<double> result;
   for (const char outcome : outcomes) {
-    scaler.update(outcome == 'X');
+    scaler.update(outcome == '!');
     result.push_back(scaler.scale());
   }
   return result;
@@ -38,19 +38,27 @@ LossScalerOptions trace_options(std::int32_t hysteresis) {
   return {.initial_scale = 1024, .growth_interval = 3, .hysteresis = hysteresis};
 }
 
-const auto kGradScalerRow =
-    ElementsAre(1024, 1024, 2048, 1024, 1024, 512, 256, 256, 256, 512, 512, 512, 1024);
-const auto kMegatronRow =
-    ElementsAre(1024, 1024, 2048, 2048, 2048, 1024, 512, 512, 512, 1024, 1024, 1024, 2048);
+const std::vector<double> kGradScalerRow = {1024, 1024, 2048, 1024, 1024, 512, 256,
+                                            256,  256,  512,  512,  512,  1024};
+const std::vector<double> kMegatronRow = {1024, 1024, 2048, 2048, 2048, 1024, 512,
+                                          512,  512,  1024, 1024, 1024, 2048};
 
 TEST(LossScaler, WithHysteresis1FollowsGradScalersTrace) {
   LossScaler scaler(trace_options(1));
-  EXPECT_THAT(scales(scaler, kTrace), kGradScalerRow);
+  EXPECT_EQ(scales(scaler, kTrace), kGradScalerRow);
 }
 
 TEST(LossScaler, WithHysteresis2FollowsMegatronsTrace) {
   LossScaler scaler(trace_options(2));
-  EXPECT_THAT(scales(scaler, kTrace), kMegatronRow);
+  EXPECT_EQ(scales(scaler, kTrace), kMegatronRow);
+}
+
+TEST(LossScaler, OnlyACompletedGrowthIntervalRefillsHysteresis) {
+  LossScaler refilled(trace_options(2));
+  EXPECT_THAT(scales(refilled, "!!ooo!!"), ElementsAre(1024, 512, 512, 512, 1024, 1024, 512));
+  LossScaler interrupted(trace_options(3));
+  EXPECT_THAT(scales(interrupted, "!oo!oo!!"),
+              ElementsAre(1024, 1024, 1024, 1024, 1024, 1024, 512, 256));
 }
 
 TEST(LossScaler, SavingAndLoadingAtAnyStepChangesNothing) {
@@ -62,8 +70,7 @@ TEST(LossScaler, SavingAndLoadingAtAnyStepChangesNothing) {
       after.set_state(before.state());
       const std::vector<double> rest = scales(after, kTrace.substr(cut));
       trace.insert(trace.end(), rest.begin(), rest.end());
-      if (hysteresis == 1) EXPECT_THAT(trace, kGradScalerRow) << "saved after step " << cut;
-      if (hysteresis == 2) EXPECT_THAT(trace, kMegatronRow) << "saved after step " << cut;
+      EXPECT_EQ(trace, hysteresis == 1 ? kGradScalerRow : kMegatronRow) << "saved after " << cut;
     }
   }
 }
@@ -86,9 +93,9 @@ TEST(LossScaler, TheFirstGrowthComesAfterExactlyTheInterval) {
 
 TEST(LossScaler, NeverFallsBelowTheMinimum) {
   LossScaler scaler({.initial_scale = 4, .min_scale = 1});
-  EXPECT_THAT(scales(scaler, "XXXXX"), ElementsAre(2, 1, 1, 1, 1));
+  EXPECT_THAT(scales(scaler, "!!!!!"), ElementsAre(2, 1, 1, 1, 1));
   LossScaler uneven({.initial_scale = 4, .backoff_factor = 0.3, .min_scale = 0.75});
-  EXPECT_THAT(scales(uneven, "XXX"), ElementsAre(static_cast<double>(1.2f), 0.75, 0.75));
+  EXPECT_THAT(scales(uneven, "!!!"), ElementsAre(static_cast<double>(1.2f), 0.75, 0.75));
 }
 
 TEST(LossScaler, GrowthStopsWhereFloat32Ends) {
@@ -98,7 +105,7 @@ TEST(LossScaler, GrowthStopsWhereFloat32Ends) {
 
 TEST(LossScaler, IsExhaustedAfterTheConfiguredSkipsInARow) {
   LossScaler scaler({.max_consecutive_skips = 3});
-  scales(scaler, "XXoXX");
+  scales(scaler, "!!o!!");
   EXPECT_FALSE(scaler.exhausted());
   scaler.update(true);
   EXPECT_TRUE(scaler.exhausted());

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "backends/gloo/mesh.h"
+#include "backends/gloo/scratch.h"
+#include "libzero/collective/collective.h"
+
+namespace zero::gloo_backend {
+
+/// The collectives, each blocking until done. Throws ContractError and CommError as
+/// zero::Collective says.
+class Communicator {
+ public:
+  Communicator(const MeshOptions& options, const Store& store)
+      : store_(store), mesh_(options, store.child("mesh")) {}
+
+  int rank() const { return mesh_.rank(); }
+  int size() const { return mesh_.size(); }
+
+  void reduce_scatter(const ConstBuffer& in, const Buffer& out,
+                      const ReduceScatterOptions& options);
+  void all_gather(const ConstBuffer& in, const Buffer& out, std::string_view label);
+  void all_reduce(const Buffer& data, ReduceOp op, std::string_view label);
+  void broadcast(const Buffer& data, int root, std::string_view label);
+  void barrier(std::string_view label);
+  std::unique_ptr<Communicator> split(int color, int key);
+  void abort(std::string_view why) noexcept;
+  void shutdown();
+
+ private:
+  CallHeader next_call(Operation operation, std::string_view label, DType dtype = DType::kUInt8,
+                       std::int64_t count = 0) const;
+  void reduce_in_slices(Transfers& transfers, const Buffer& data, ReduceOp op);
+  std::vector<const void*> gather_all(Transfers& transfers, const Buffer& data);
+  std::vector<const void*> inline_terms(const RollCall& roll_call) const;
+  void reduce_gathered(const Buffer& data, ReduceOp op, const std::vector<const void*>& terms);
+
+  Store store_;
+  Mesh mesh_;
+  Scratch scratch_;
+};
+
+}  // namespace zero::gloo_backend

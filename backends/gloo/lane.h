@@ -1,0 +1,58 @@
+#pragma once
+
+#include <gloo/transport/unbound_buffer.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+#include "backends/gloo/fate.h"
+#include "backends/gloo/links.h"
+
+namespace zero::gloo_backend {
+
+/// Memory through which this rank talks with one peer. Messages of one slot arrive in the order
+/// sent; receives should be posted before the peer sends. The memory is Gloo's until every wait
+/// returned or the Lane is gone. One thread.
+class Lane {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Throws Interrupted if things have already gone wrong.
+  Lane(Links& links, Fate& fate, int peer, void* data, std::size_t bytes);
+  Lane(Links& links, Fate& fate, int peer, const void* data, std::size_t bytes);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  int peer() const { return peer_; }
+  void send(std::uint64_t slot, std::size_t offset, std::size_t bytes);
+  void receive(std::uint64_t slot, std::size_t offset, std::size_t bytes);
+
+  /// Wait for the oldest send or receive that was not waited for. Throw Interrupted, or what Gloo
+  /// throws.
+  void wait_sent();
+  void wait_received();
+  void wait_all();
+
+  bool waits() const { return sends_ > 0 || receives_ > 0; }
+  std::int64_t receives_outstanding() const { return receives_; }
+  std::int64_t received() const { return received_; }
+
+  /// After an interruption: counts what has completed unnoticed, giving receives until `deadline`
+  /// to arrive, and no longer than until `enough` have. The connections are unusable afterwards.
+  void settle(Clock::time_point deadline = Clock::now(),
+              std::int64_t enough = std::numeric_limits<std::int64_t>::max()) noexcept;
+
+ private:
+  Fate& fate_;
+  int peer_;
+  std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  std::int64_t sends_ = 0;
+  std::int64_t receives_ = 0;
+  std::int64_t received_ = 0;
+};
+
+}  // namespace zero::gloo_backend

@@ -1,0 +1,152 @@
+#include "backends/gloo/slices.h"
+
+#include <algorithm>
+
+#include "backends/gloo/slots.h"
+#include "libzero/collective/collective.h"
+
+namespace zero::gloo_backend {
+namespace {
+
+constexpr std::int64_t kInFlight = 2;
+constexpr std::int64_t kMostSegmentBytes = 1 << 20;
+constexpr std::int64_t kLeastSegmentBytes = 64 << 10;
+constexpr std::int64_t kScratchBytes = 16 << 20;
+
+/// A function of what all ranks know alike.
+std::int64_t segment_elements(const Slices& slices) {
+  const std::int64_t share = kScratchBytes / (kInFlight * std::max(slices.size() - 1, 1));
+  const std::int64_t bytes = std::clamp(share, kLeastSegmentBytes, kMostSegmentBytes);
+  const std::int64_t elements = bytes / slices.element_bytes;
+  return std::max(elements / kEpilogueBlock, std::int64_t{1}) * kEpilogueBlock;
+}
+
+class SliceExchange {
+ public:
+  SliceExchange(Transfers& transfers, Scratch& scratch, const Slices& slices, const void* in)
+      : transfers_(transfers),
+        slices_(slices),
+        in_(static_cast<const std::byte*>(in)),
+        segment_(segment_elements(slices)),
+        mine_(slices.count(slices.rank)),
+        landing_(std::min(segment_, mine_) * slices.element_bytes),
+        terms_(static_cast<std::size_t>(slices.size())) {
+    const std::size_t area = static_cast<std::size_t>(kInFlight * landing_);
+    std::byte* memory = scratch.at_least(area * static_cast<std::size_t>(slices.size() - 1));
+    for (const int peer : peers_of(slices.rank, slices.size())) {
+      areas_.push_back(memory);
+      if (mine_ > 0) arrivals_.push_back(&transfers_.open(peer, static_cast<void*>(memory), area));
+      memory += area;
+    }
+  }
+
+  void run(const Consume& consume) {
+    for (std::int64_t i = 0; i < kInFlight; ++i) post_arrivals(i * segment_);
+    post_departures();
+    for (std::int64_t begin = 0; begin < mine_; begin += segment_) {
+      for (Lane* lane : arrivals_) lane->wait_received();
+      consume(begin, length(mine_, begin), terms_at(begin));
+      post_arrivals(begin + kInFlight * segment_);
+    }
+    transfers_.wait_all();
+  }
+
+ private:
+  std::int64_t length(std::int64_t slice, std::int64_t begin) const {
+    return std::min(segment_, slice - begin);
+  }
+  std::int64_t landing_offset(std::int64_t begin) const {
+    return begin / segment_ % kInFlight * landing_;
+  }
+
+  void post_arrivals(std::int64_t begin) {
+    if (begin >= mine_) return;
+    const auto bytes = static_cast<std::size_t>(length(mine_, begin) * slices_.element_bytes);
+    for (Lane* lane : arrivals_)
+      lane->receive(kReduceSlot, static_cast<std::size_t>(landing_offset(begin)), bytes);
+  }
+
+  /// All at once: each goes out when the peer has room for it, without this thread.
+  void post_departures() {
+    std::int64_t longest = 0;
+    std::vector<Lane*> lanes;
+    for (const int peer : peers_of(slices_.rank, slices_.size())) {
+      lanes.push_back(&transfers_.open(peer, static_cast<const void*>(in_ + slices_.offset(peer)),
+                                       slices_.bytes(peer)));
+      longest = std::max(longest, slices_.count(peer));
+    }
+    for (std::int64_t begin = 0; begin < longest; begin += segment_) {
+      for (Lane* lane : lanes) {
+        const std::int64_t count = slices_.count(lane->peer());
+        if (begin >= count) continue;
+        lane->send(kReduceSlot, static_cast<std::size_t>(begin * slices_.element_bytes),
+                   static_cast<std::size_t>(length(count, begin) * slices_.element_bytes));
+      }
+    }
+  }
+
+  std::span<const void* const> terms_at(std::int64_t begin) {
+    const std::int64_t own = slices_.cuts[static_cast<std::size_t>(slices_.rank)] + begin;
+    terms_[static_cast<std::size_t>(slices_.rank)] = in_ + own * slices_.element_bytes;
+    for (std::size_t i = 0; i < arrivals_.size(); ++i) {
+      terms_[static_cast<std::size_t>(arrivals_[i]->peer())] = areas_[i] + landing_offset(begin);
+    }
+    return terms_;
+  }
+
+  Transfers& transfers_;
+  const Slices& slices_;
+  const std::byte* const in_;
+  const std::int64_t segment_;
+  const std::int64_t mine_;
+  const std::int64_t landing_;  // bytes of one segment in the scratch
+  std::vector<std::byte*> areas_;
+  std::vector<Lane*> arrivals_;
+  std::vector<const void*> terms_;
+};
+
+}  // namespace
+
+Slices equal_slices(int rank, int size, std::int64_t each, std::int64_t element_bytes) {
+  Slices slices{rank, element_bytes, {}};
+  for (int r = 0; r <= size; ++r) slices.cuts.push_back(r * each);
+  return slices;
+}
+
+Slices near_equal_slices(int rank, int size, std::int64_t count, std::int64_t element_bytes) {
+  constexpr std::int64_t kAlignment = 64;
+  const std::int64_t each = (count / size + kAlignment) / kAlignment * kAlignment;
+  Slices slices{rank, element_bytes, {}};
+  for (int r = 0; r <= size; ++r) slices.cuts.push_back(std::min(count, r * each));
+  return slices;
+}
+
+std::vector<int> peers_of(int rank, int size) {
+  std::vector<int> peers;
+  for (int step = 1; step < size; ++step) peers.push_back((rank + step) % size);
+  return peers;
+}
+
+void exchange_slices(Transfers& transfers, Scratch& scratch, const Slices& slices, const void* in,
+                     const Consume& consume) {
+  SliceExchange(transfers, scratch, slices, in).run(consume);
+}
+
+void gather_slices(Transfers& transfers, const Slices& slices, void* data) {
+  auto* bytes = static_cast<std::byte*>(data);
+  const std::vector<int> peers = peers_of(slices.rank, slices.size());
+  for (const int peer : peers) {
+    if (slices.bytes(peer) == 0) continue;
+    transfers.open(peer, static_cast<void*>(bytes + slices.offset(peer)), slices.bytes(peer))
+        .receive(kGatherSlot, 0, slices.bytes(peer));
+  }
+  const std::size_t own = slices.bytes(slices.rank);
+  for (const int peer : peers) {
+    if (own == 0) continue;
+    transfers.open(peer, static_cast<const void*>(bytes + slices.offset(slices.rank)), own)
+        .send(kGatherSlot, 0, own);
+  }
+  transfers.wait_all();
+}
+
+}  // namespace zero::gloo_backend

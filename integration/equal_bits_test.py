@@ -1,0 +1,40 @@
+"""The same global batch gives the same bits on one process alone, and on 1, 2 and 4 processes over Gloo."""
+
+import unittest
+
+import ranks
+
+STEPS = "20"
+
+
+def outcome(world, stage, dtype, wire):
+    arguments = [ranks.program("toy_trainer"), str(stage), dtype, wire, STEPS]
+    code, out, err = ranks.run(arguments, ranks=world)
+    assert code == 0, (code, out, err)
+    lines = ranks.without_prefix(out)
+    assert len(lines) == int(STEPS) + 1 and lines[-1].startswith("digest "), out
+    return lines
+
+
+class EqualBits(unittest.TestCase):
+    def compare(self, dtype, wire, worlds_and_stages):
+        expected = outcome(0, 0, dtype, wire)  # alone, without a launcher
+        for world, stage in worlds_and_stages:
+            with self.subTest(dtype=dtype, wire=wire, world=world, stage=stage):
+                self.assertEqual(outcome(world, stage, dtype, wire), expected)
+
+    def test_fp32(self):
+        self.compare("fp32", "auto", [(1, 2), (2, 0), (2, 1), (2, 2), (4, 2)])
+
+    def test_fp32_with_bf16_on_the_wire(self):
+        self.compare("fp32", "bf16", [(2, 0), (2, 2)])
+
+    def test_bf16(self):
+        self.compare("bf16", "auto", [(2, 1), (2, 2)])
+
+    def test_fp16_with_loss_scaling(self):
+        self.compare("fp16", "auto", [(2, 0), (2, 2)])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

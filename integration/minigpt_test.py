@@ -1,0 +1,138 @@
+"""MiniGPT as its users run it: logs, equal losses on 1 and 2 ranks, schedule, samples, and every way to misuse it."""
+
+import json
+import math
+import os
+import tempfile
+import unittest
+
+import ranks
+
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "minigpt", "data", "tinyshakespeare.txt")
+TINY = ["--data", DATA, "--layers", "1", "--width", "32", "--heads", "2", "--context", "32", "--batch", "8", "--micro-batch",
+        "2", "--steps", "8", "--warmup", "3", "--eval-every", "0", "--sample", "0", "--precision", "fp32"]
+
+
+def read_log(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+class MiniGpt(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def train(self, extra=(), world=0, name="log.jsonl"):
+        log = self.path(name)
+        code, out, err = ranks.run([ranks.program("minigpt"), *TINY, "--log", log, *extra], ranks=world)
+        self.assertEqual(code, 0, (out, err))
+        return read_log(log), out
+
+    def refuse(self, extra, *words, world=0):
+        code, out, err = ranks.run([ranks.program("minigpt"), *TINY, *extra], ranks=world)
+        self.assertEqual(code, 2, (out, err))
+        complaints = [line for line in ranks.without_prefix(err) if line.startswith("minigpt:")]
+        self.assertEqual(len(complaints), 1, err)
+        for word in words:
+            self.assertIn(word, complaints[0])
+        if world == 0:
+            self.assertEqual(len(err.splitlines()), 1, err)
+
+    def test_losses_norms_and_samples_are_equal_on_1_and_2_ranks_at_every_stage(self):
+        keys = ("step", "loss", "lr", "applied", "grad_norm", "clip_factor", "loss_scale", "samples")
+        expected = None
+        for world, stage in ((0, 2), (2, 0), (2, 1), (2, 2), (4, 2)):
+            log, _ = self.train(["--stage", str(stage), "--log-samples", "--eval-every", "4"], world, f"{world}{stage}.jsonl")
+            kept = [{k: line[k] for k in keys if k in line} | {k: line[k] for k in ("eval_loss",) if k in line} for line in log]
+            expected = expected or kept
+            self.assertEqual(kept, expected, f"world {world} stage {stage}")
+        self.assertEqual([line["step"] for line in expected if "eval_loss" in line], [0, 4, 8])
+
+    def test_the_log_says_everything_of_each_step(self):
+        log, _ = self.train()
+        self.assertEqual([line["step"] for line in log], list(range(1, 9)))
+        for line in log:
+            self.assertEqual(set(line), {"step", "loss", "lr", "applied", "reason", "grad_norm", "clip_factor", "loss_scale",
+                                         "tokens_per_s", "step_s", "comm_s"})
+            self.assertTrue(line["applied"])
+            self.assertEqual((line["reason"], line["loss_scale"]), ("", 1.0))
+            self.assertLessEqual(line["clip_factor"], 1.0)
+            self.assertGreater(line["step_s"], line["comm_s"])
+            self.assertAlmostEqual(line["tokens_per_s"], 8 * 32 / line["step_s"], delta=1e-6 * line["tokens_per_s"])
+        self.assertAlmostEqual(log[0]["loss"], math.log(256), delta=0.1)
+
+    def test_the_schedule_spans_steps_and_stop_after_cuts_it_short(self):
+        def lr(step):
+            if step <= 3:
+                return 1e-3 * step / 3
+            return 1e-4 + 0.5 * (1e-3 - 1e-4) * (1 + math.cos(math.pi * (step - 3) / 5))
+
+        whole, _ = self.train(name="whole.jsonl")
+        for line in whole:
+            self.assertAlmostEqual(line["lr"], lr(line["step"]), delta=1e-12)
+        self.assertAlmostEqual(whole[-1]["lr"], 1e-4, delta=1e-12)
+        cut, _ = self.train(["--stop-after", "5"], name="cut.jsonl")
+        self.assertEqual([line["loss"] for line in cut], [line["loss"] for line in whole[:5]])
+        self.assertEqual(len(cut), 5)
+
+    def test_samples_are_a_permutation_for_each_epoch_and_seed(self):
+        text = self.path("short.txt")
+        with open(text, "wb") as file:
+            file.write(bytes(range(32, 127)) * 8)  # 760 bytes: 21 windows of 32 in the first 90 %
+        extra = ["--data", text, "--log-samples", "--steps", "6"]
+        log, _ = self.train(extra, name="a.jsonl")
+        order = [sample for line in log for sample in line["samples"]]
+        self.assertEqual(sorted(order[:21]), list(range(21)))
+        self.assertEqual(sorted(order[21:42]), list(range(21)))
+        self.assertNotEqual(order[:21], order[21:42])
+        other, _ = self.train(extra + ["--seed", "2"], name="b.jsonl")
+        self.assertNotEqual(order, [sample for line in other for sample in line["samples"]])
+
+    def test_a_repeated_option_counts_as_its_last(self):
+        log, _ = self.train(["--steps", "5", "--steps", "2"])
+        self.assertEqual(len(log), 2)
+
+    def test_fp16_scales_the_loss_and_bf16_does_not(self):
+        fp16, _ = self.train(["--precision", "fp16"], name="fp16.jsonl")
+        self.assertGreater(fp16[-1]["loss_scale"], 1.0)
+        bf16, out = self.train(["--precision", "bf16"], name="bf16.jsonl")
+        self.assertTrue(all(line["loss_scale"] == 1.0 for line in bf16))
+        self.assertIn("bf16", out)
+
+    def test_it_says_which_precision_it_chose_and_generates_text(self):
+        _, out = self.train(["--precision", "auto", "--sample", "40", "--steps", "2"])
+        self.assertRegex(out, r"(bf16|fp32) \(auto: this CPU has")
+        self.assertIn("sample: ", out)
+
+    def test_bad_flags(self):
+        self.refuse(["--stage", "3"], "--stage")
+        self.refuse(["--no-such-flag"], "--no-such-flag")
+        self.refuse(["--steps", "many"], "--steps")
+        self.refuse(["--precision", "fp8"], "--precision")
+        self.refuse(["--width", "33"], "--width", "--heads")
+        self.refuse(["--lr", "-1"], "--lr")
+
+    def test_bad_data(self):
+        self.refuse(["--data", self.path("missing.txt")], "missing.txt")
+        open(self.path("empty.txt"), "wb").close()
+        self.refuse(["--data", self.path("empty.txt")], "empty.txt")
+        self.refuse(["--data", self.folder], self.folder)
+
+    def test_a_batch_that_ranks_and_micro_batches_do_not_divide(self):
+        self.refuse(["--batch", "7"], "--batch", "7")
+        self.refuse(["--batch", "8", "--micro-batch", "4"], "--batch", "12", world=3)
+        self.refuse(["--stage", "9"], "--stage", world=2)
+
+    def test_a_log_that_cannot_be_written(self):
+        code, _, err = ranks.run([ranks.program("minigpt"), *TINY, "--log", self.path("no/such/folder.jsonl")])
+        self.assertNotEqual(code, 0)
+        self.assertIn("folder.jsonl", err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,16 @@
+# Trainers in several real processes. Each script gets the folder of programs as its first argument.
+if(NOT LIBZERO_WITH_GLOO OR NOT LIBZERO_BUILD_CLI OR NOT LIBZERO_BUILD_EXAMPLES)
+  message(STATUS "integration: the tests with several processes need Gloo, the command line and the examples")
+  return()
+endif()
+
+add_executable(toy_trainer toy_trainer.cpp)
+target_link_libraries(toy_trainer PRIVATE zero::zero zero::connect)
+zero_use_torch_pch(toy_trainer)
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+foreach(script equal_bits dead_rank minigpt)
+  add_test(NAME integration.${script}
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
+  set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2 TIMEOUT 300)
+endforeach()

@@ -1,0 +1,116 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+#include <vector>
+
+#include "backends/rendezvous/store_server.h"
+#include "libzero/base/error.h"
+#include "tests/cli/launched.h"
+
+namespace zero::cli::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(Connect, RanksOfZeroRunMeetOverGloo) {
+  for (const int size : {1, 3}) {
+    const Result result = zero_run(
+        {"-n", std::to_string(size), "--timeout", "20", "--backend", "gloo", "--", RANK_PROBE});
+    EXPECT_EQ(result.code, 0) << result.err;
+    for (int rank = 0; rank < size; ++rank) {
+      EXPECT_THAT(result.out,
+                  HasSubstr("rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                            " over gloo: " + std::to_string(size * (size + 1) / 2)));
+    }
+  }
+}
+
+TEST(Connect, AloneMeansTheBackendSelf) {
+  const Result result = Launched({RANK_PROBE}).wait();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "rank 0 of 1 over self: 1\n");
+}
+
+/// Ranks as torchrun starts them, without a launcher: rank 0 serves the store.
+struct LikeTorchrun {
+  explicit LikeTorchrun(int size, std::vector<int> ranks, const std::string& timeout = "20") {
+    const int port = rendezvous::StoreServer({}).port();  // free a moment ago
+    for (const int rank : ranks) {
+      processes.push_back(std::make_unique<Launched>(
+          std::vector<std::string>{RANK_PROBE},
+          std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
+                                             {"WORLD_SIZE", std::to_string(size)},
+                                             {"LOCAL_RANK", std::to_string(rank)},
+                                             {"LOCAL_WORLD_SIZE", std::to_string(size)},
+                                             {"MASTER_ADDR", "127.0.0.1"},
+                                             {"ZERO_PORT", std::to_string(port)},
+                                             {"ZERO_TIMEOUT", timeout}}));
+    }
+  }
+
+  std::vector<std::unique_ptr<Launched>> processes;
+};
+
+TEST(Connect, RankZeroServesTheStoreUnderTorchrun) {
+  LikeTorchrun run(3, {0, 1, 2});
+  for (const auto& process : run.processes) {
+    const Result result = process->wait();
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("over gloo: 6"));
+  }
+}
+
+TEST(Connect, RanksThatDoNotComeAreNamedByAllThatDid) {
+  LikeTorchrun run(4, {0, 2}, "1.5");
+  for (const auto& process : run.processes) {
+    const Result result = process->wait();
+    EXPECT_EQ(result.code, 3);
+    EXPECT_THAT(result.err, HasSubstr("ranks 1 and 3 did not come within 1500 ms"));
+  }
+}
+
+TEST(Connect, ARankZeroThatDoesNotComeIsNamedByItsAddress) {
+  LikeTorchrun run(2, {1}, "0.5");
+  const Result result = run.processes.front()->wait();
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("127.0.0.1:"), HasSubstr("is rank 0 or the launcher running")));
+}
+
+TEST(Connect, AKilledPeerBecomesAnErrorOfTheOthersBeforeTheyAreTakenDown) {
+  Launched launched(
+      {ZERO_COMMAND, "run", "-n", "2", "--timeout", "60", "--", RANK_PROBE, "hang-in-rank-1"});
+  const pid_t pid = launched.wait_for_pids(1).front();
+  ::kill(pid, SIGKILL);
+  const Result result = launched.wait();
+  EXPECT_EQ(result.code, 128 + 9);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("rank 1 was killed by signal 9"), HasSubstr("[0] CommError")));
+}
+
+TEST(Connect, UnknownBackendsAndBadTimeoutsAreRefusedByName) {
+  const auto error = [](const char* name, const char* value) {
+    const Result result = Launched({RANK_PROBE}, {{name, value}}).wait();
+    EXPECT_EQ(result.code, 1);
+    return result.err;
+  };
+  EXPECT_THAT(error("ZERO_BACKEND", "mpi"),
+              AllOf(HasSubstr("'mpi'"), HasSubstr("auto, self and gloo")));
+  for (const char* bad : {"", "x", "-1", "0", "1s", "1e9", "nan"}) {
+    EXPECT_THAT(error("ZERO_TIMEOUT", bad), HasSubstr("ZERO_TIMEOUT")) << bad;
+  }
+  EXPECT_THAT(error("RANK", "0"), HasSubstr("WORLD_SIZE"));
+}
+
+TEST(Connect, TheBackendSelfIsRefusedForSeveralRanks) {
+  const Result result = zero_run({"-n", "2", "--backend", "self", "--", RANK_PROBE});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("world size 2"));
+}
+
+}  // namespace
+}  // namespace zero::cli::testing

@@ -1,0 +1,47 @@
+/// A small rank for tests: joins the others, reduces, does what its first argument says, and
+/// leaves.
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <iostream>
+#include <string>
+
+#include "backends/connect.h"
+#include "libzero/base/error.h"
+
+namespace {
+
+std::int64_t sum_of_ranks(zero::Collective& collective) {
+  std::int64_t sum = collective.rank() + 1;
+  collective.all_reduce({&sum, 1, zero::DType::kInt64}, zero::ReduceOp::kSum, "sum of ranks")
+      ->wait();
+  return sum;
+}
+
+int run(const std::string& what) {
+  const auto collective = zero::connect();
+  std::cout << "rank " << collective->rank() << " of " << collective->size() << " over "
+            << collective->backend() << ": " << sum_of_ranks(*collective) << std::endl;
+  if (what == "hang-in-rank-1" && collective->rank() == 1) {
+    std::cout << "pid " << ::getpid() << std::endl;
+    for (;;) ::pause();
+  }
+  if (what == "hang-in-rank-1") sum_of_ranks(*collective);
+  collective->shutdown();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "");
+  } catch (const zero::CommError& error) {
+    std::cerr << "CommError: " << error.what() << std::endl;
+    return 3;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 1;
+  }
+}

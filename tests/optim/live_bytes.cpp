@@ -1,0 +1,48 @@
+#include "tests/optim/live_bytes.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace {
+
+std::atomic<std::int64_t> live{0};
+
+std::size_t header_of(std::align_val_t alignment) {
+  return std::max(static_cast<std::size_t>(alignment), sizeof(std::size_t));
+}
+
+}  // namespace
+
+// The size stands in front of each block, in a header as long as the alignment.
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  const std::size_t header = header_of(alignment);
+  void* block = nullptr;
+  if (posix_memalign(&block, header, header + size) != 0) throw std::bad_alloc();
+  std::memcpy(block, &size, sizeof size);
+  live += static_cast<std::int64_t>(size);
+  return static_cast<char*>(block) + header;
+}
+
+void operator delete(void* pointer, std::align_val_t alignment) noexcept {
+  if (pointer == nullptr) return;
+  char* const block = static_cast<char*>(pointer) - header_of(alignment);
+  std::size_t size = 0;
+  std::memcpy(&size, block, sizeof size);
+  live -= static_cast<std::int64_t>(size);
+  std::free(block);
+}
+
+void operator delete(void* pointer, std::size_t, std::align_val_t alignment) noexcept {
+  operator delete(pointer, alignment);
+}
+
+namespace zero::testing {
+
+std::int64_t live_aligned_bytes() noexcept {
+  return live;
+}
+
+}  // namespace zero::testing
