@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "libzero/base/error.h"
 #include "libzero/base/fnv.h"
@@ -21,6 +22,12 @@ std::uint64_t hash_of(const std::vector<std::string>& facts) {
   Fnv1a hash;
   for (const std::string& fact : facts) hash.add(fact);
   return hash.value();
+}
+
+/// Lists travel line by line.
+std::string in_one_line(std::string fact) {
+  std::replace(fact.begin(), fact.end(), '\n', ' ');
+  return fact;
 }
 
 std::string joined(const std::vector<std::string>& facts) {
@@ -80,7 +87,8 @@ Difference first_difference(const std::vector<std::string>& mine, const std::vec
 
 }  // namespace
 
-void require_agreement(Collective& comm, const std::vector<std::string>& facts) {
+void require_agreement(Collective& comm, std::vector<std::string> facts) {
+  for (std::string& fact : facts) fact = in_one_line(std::move(fact));
   const std::uint64_t mine = hash_of(facts);
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()));
   comm.all_gather({&mine, 1, DType::kInt64}, {hashes.data(), comm.size(), DType::kInt64}, "model fingerprint")->wait();

@@ -1,5 +1,7 @@
 #include "libzero/optim/gradient_reducer.h"
 
+#include <ATen/ops/zeros_like.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -30,6 +32,11 @@ void wait_for_zero(std::atomic<int>& count) {
   for (int value = count.load(); value != 0; value = count.load()) count.wait(value);
 }
 
+/// One tensor, or handles of one memory: a module's zero_grad(false) detaches.
+bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_same(b) || (b.defined() && a.is_alias_of(b) && a.sizes() == b.sizes());
+}
+
 void zero_gradient(const at::Tensor& gradient) {
   if (void* data = contiguous_element(gradient, 0)) {
     std::memset(data, 0, gradient.nbytes());
@@ -51,20 +58,60 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, st
       staging_(staging),
       clock_(clock),
       options_(std::move(options)),
+      kept_(table.specs.size()),
       ready_(table.specs.size(), false),
       gradients_(table.specs.size()),
       missing_(layout.buckets().size(), 0) {
   for (const Bucket& bucket : layout_.buckets()) {
     for (const std::int32_t parameter : bucket.parameters) {
-      hooks_.push_back(std::make_unique<GradientHook>(table_.tensors[static_cast<std::size_t>(parameter)],
-                                                      [this, parameter](const at::Tensor& incoming) { on_gradient(parameter, incoming); }));
+      const at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];
+      if (options_.keep_gradients) kept_[static_cast<std::size_t>(parameter)] = at::zeros_like(tensor);
+      hooks_.push_back(std::make_unique<GradientHook>(
+          tensor, [this, parameter](const at::Tensor& arrived) { on_gradient(parameter, arrived); }));
+    }
+  }
+  restore_gradients();
+}
+
+GradientReducer::~GradientReducer() {
+  for (std::size_t p = 0; p < kept_.size(); ++p) {
+    if (!kept_[p].defined()) continue;
+    at::Tensor& gradient = table_.tensors[p].mutable_grad();
+    if (gradient.defined() && is_same_memory(gradient, kept_[p])) gradient.reset();
+  }
+}
+
+void GradientReducer::require_own_gradients() const {
+  if (dirty_) return;
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const std::int32_t parameter : bucket.parameters) {
+      const auto p = static_cast<std::size_t>(parameter);
+      const at::Tensor& gradient = table_.tensors[p].grad();
+      ZERO_REQUIRE(!gradient.defined() || is_same_memory(gradient, kept_[p]),
+                   "backward: somebody has set .grad, which would count as a gradient; gradients come through "
+                   "Optimizer::backward only, drop this one with mutable_grad().reset() or Optimizer::zero_grad(): "
+                   "parameter " + table_.specs[p].name);
     }
   }
 }
 
+/// To be called while no task packs.
+void GradientReducer::restore_gradients() {
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const std::int32_t parameter : bucket.parameters) {
+      const auto p = static_cast<std::size_t>(parameter);
+      at::Tensor& gradient = table_.tensors[p].mutable_grad();
+      if (dirty_ && options_.keep_gradients) zero_gradient(kept_[p]);
+      if (!gradient.is_same(kept_[p])) gradient = kept_[p];
+      gradients_[p].reset();
+    }
+  }
+  dirty_ = false;
+}
+
 void GradientReducer::begin_backward(std::int64_t number, std::string label) {
   wait_for_zero(unpacked_buckets_);
-  if (std::exchange(has_strays_, false)) drop_strays();
+  restore_gradients();
   in_backward_ = true;
   accumulate_ = number > 0;
   label_ = std::move(label);
@@ -75,47 +122,48 @@ void GradientReducer::begin_backward(std::int64_t number, std::string label) {
   }
 }
 
-void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& incoming) {
+void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& arrived) {
   const auto p = static_cast<std::size_t>(parameter);
+  if (in_backward_ && !arrived.defined()) return;  // autograd ran the node with nothing: end_backward settles it
   try {
-    require_expected(p, incoming);
-  } catch (const ContractError&) {
-    has_strays_ = true;
+    require_acceptable(parameter, arrived);
+  } catch (...) {
+    dirty_ = true;  // autograd has added it to .grad already
     throw;
   }
-  at::Tensor& gradient = table_.tensors[p].mutable_grad();
-  if (!gradient.defined()) return;  // autograd ran the node with nothing: end_backward settles it
   const bool is_first = !ready_[p];
   ready_[p] = true;
   if (options_.defer) return;
-  gradients_[p] = options_.keep_gradients ? gradient : std::exchange(gradient, at::Tensor());
+  take_gradient(parameter);
   if (is_first) --missing_[static_cast<std::size_t>(layout_.slot(parameter).bucket)];
   queue_ready_buckets();
 }
 
-void GradientReducer::require_expected(std::size_t parameter, const at::Tensor& incoming) const {
-  const std::string& name = table_.specs[parameter].name;
+void GradientReducer::require_acceptable(std::int32_t parameter, const at::Tensor& arrived) const {
+  const auto p = static_cast<std::size_t>(parameter);
+  const std::string& name = table_.specs[p].name;
   ZERO_REQUIRE(in_backward_,
                "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
                "loss.backward(): parameter " + name);
-  ZERO_REQUIRE(!incoming.defined() || !incoming.is_sparse(),
+  ZERO_REQUIRE(arrived.layout() == at::kStrided,
                "sparse gradients are not supported; build the embedding with sparse(false): parameter " + name);
-  ZERO_REQUIRE(!incoming.defined() || !ready_[parameter] || options_.defer,
+  ZERO_REQUIRE(!ready_[p] || options_.defer,
                "a second gradient arrived in one backward, after the first may have left; construct the optimizer with "
                "Options().defer_reduction(true): parameter " + name);
+  const at::Tensor& gradient = table_.tensors[p].grad();
+  ZERO_REQUIRE(gradient.defined() && gradient.sizes() == at::IntArrayRef(table_.specs[p].shape),
+               "a hook has replaced .grad by a tensor of another shape; leave .grad alone: parameter " + name);
 }
 
-void GradientReducer::drop_strays() {
-  for (const Bucket& bucket : layout_.buckets()) {
-    for (const std::int32_t parameter : bucket.parameters) {
-      at::Tensor& gradient = table_.tensors[static_cast<std::size_t>(parameter)].mutable_grad();
-      if (gradient.defined() && options_.keep_gradients && !gradient.is_sparse()) {
-        zero_gradient(gradient);
-      } else {
-        gradient.reset();
-      }
-    }
+void GradientReducer::take_gradient(std::int32_t parameter) {
+  const auto p = static_cast<std::size_t>(parameter);
+  at::Tensor& gradient = table_.tensors[p].mutable_grad();
+  if (!options_.keep_gradients) {
+    gradients_[p] = std::exchange(gradient, at::Tensor());
+    return;
   }
+  gradients_[p] = gradient;
+  if (!gradient.is_same(kept_[p])) dirty_ = true;  // a hook has replaced it
 }
 
 void GradientReducer::end_backward(bool expect_all) {
@@ -125,8 +173,7 @@ void GradientReducer::end_backward(bool expect_all) {
       if (!ready_[p]) {
         if (expect_all && (first_unused_ < 0 || parameter < first_unused_)) first_unused_ = parameter;
       } else if (options_.defer) {
-        at::Tensor& gradient = table_.tensors[p].mutable_grad();
-        gradients_[p] = options_.keep_gradients ? gradient : std::exchange(gradient, at::Tensor());
+        take_gradient(parameter);
       }
     }
     missing_[b] = 0;

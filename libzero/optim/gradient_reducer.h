@@ -30,10 +30,20 @@ struct ReducerOptions {
 };
 
 /// Everything handed to the constructor must outlive the reducer. Used by the thread that trains.
+///
+/// `.grad` of the parameters belongs to the reducer while it lives. With keep_gradients it is a tensor of the reducer's,
+/// zero between two calls of backward (a module's zero_grad() may take it away: it is put back); otherwise it is
+/// undefined between two calls.
 class GradientReducer {
  public:
   GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm,
                   TaskQueue& queue, AlignedArray<std::byte>& staging, CommClock& clock, ReducerOptions options);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// Throws ContractError naming the parameter if somebody else has set a `.grad`: it would count as a gradient.
+  void require_own_gradients() const;
 
   /// Before autograd runs: call `number` (from 0) of the window. Waits until the previous call's gradients are packed.
   /// `label` begins the name of each reduction in error texts.
@@ -49,10 +59,17 @@ class GradientReducer {
   /// Forgets the window: the next backward starts from zero.
   void reset() noexcept { first_unused_ = -1; }
 
+  /// The same for a window that was broken off: what lies in `.grad` is thrown away before the next backward.
+  void discard() noexcept {
+    reset();
+    dirty_ = true;
+  }
+
  private:
-  void on_gradient(std::int32_t parameter, const at::Tensor& incoming);
-  void require_expected(std::size_t parameter, const at::Tensor& incoming) const;
-  void drop_strays();
+  void on_gradient(std::int32_t parameter, const at::Tensor& arrived);
+  void require_acceptable(std::int32_t parameter, const at::Tensor& arrived) const;
+  void take_gradient(std::int32_t parameter);
+  void restore_gradients();
   void queue_ready_buckets();
   void reduce(std::int32_t bucket, bool accumulate, const std::string& label);
   void pack(std::int32_t bucket, const std::vector<at::Tensor>& gradients);
@@ -67,8 +84,9 @@ class GradientReducer {
   CommClock& clock_;
   ReducerOptions options_;
 
+  std::vector<at::Tensor> kept_;  // by parameter: the `.grad` of stages 0 and 1
+  bool dirty_ = true;             // `.grad` may hold what must not count
   bool in_backward_ = false;
-  bool has_strays_ = false;  // a gradient was refused: `.grad` holds what belongs to no window
   bool accumulate_ = false;
   std::string label_;
   std::vector<bool> ready_;              // by parameter

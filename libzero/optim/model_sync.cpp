@@ -18,24 +18,44 @@ std::string text(const T& value) {
   return out.str();
 }
 
+/// The tensor without the repetitions that expand() makes: what there is to write.
+at::Tensor without_repeats(at::Tensor tensor) {
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor.stride(d) == 0 && tensor.size(d) > 1) tensor = tensor.narrow(d, 0, 1);
+  }
+  return tensor;
+}
+
+void add_scaler_facts(const LossScalerOptions& scaler, std::vector<std::string>& facts) {
+  facts.push_back("option loss_scaler initial_scale " + text(scaler.initial_scale));
+  facts.push_back("option loss_scaler growth_factor " + text(scaler.growth_factor));
+  facts.push_back("option loss_scaler backoff_factor " + text(scaler.backoff_factor));
+  facts.push_back("option loss_scaler growth_interval " + text(scaler.growth_interval));
+  facts.push_back("option loss_scaler hysteresis " + text(scaler.hysteresis));
+  facts.push_back("option loss_scaler min_scale " + text(scaler.min_scale));
+  facts.push_back("option loss_scaler max_consecutive_skips " + text(scaler.max_consecutive_skips));
+}
+
+}  // namespace
+
 std::string describe(const AdamWOptions& options) {
   return "lr " + text(options.lr()) + " betas " + text(std::get<0>(options.betas())) + " " +
          text(std::get<1>(options.betas())) + " eps " + text(options.eps()) + " weight_decay " +
          text(options.weight_decay());
 }
 
-void require_valid_group(const AdamWOptions& options, const std::string& group) {
+void require_valid(const AdamWOptions& options, const std::string& group) {
   const auto finite_and_at_least_0 = [](double value) { return std::isfinite(value) && value >= 0; };
+  // Below 1 in float32 too: a step computes with that.
+  const auto is_beta = [](double value) { return value >= 0 && static_cast<float>(value) < 1.0f; };
   const auto [beta1, beta2] = options.betas();
   ZERO_REQUIRE(finite_and_at_least_0(options.lr()), group + ": lr must be finite and at least 0: " + text(options.lr()));
-  ZERO_REQUIRE(beta1 >= 0 && beta1 < 1, group + ": betas must lie in [0, 1): " + text(beta1));
-  ZERO_REQUIRE(beta2 >= 0 && beta2 < 1, group + ": betas must lie in [0, 1): " + text(beta2));
+  ZERO_REQUIRE(is_beta(beta1), group + ": betas must lie in [0, 1) as float32: " + text(beta1));
+  ZERO_REQUIRE(is_beta(beta2), group + ": betas must lie in [0, 1) as float32: " + text(beta2));
   ZERO_REQUIRE(finite_and_at_least_0(options.eps()), group + ": eps must be finite and at least 0: " + text(options.eps()));
   ZERO_REQUIRE(finite_and_at_least_0(options.weight_decay()),
                group + ": weight_decay must be finite and at least 0: " + text(options.weight_decay()));
 }
-
-}  // namespace
 
 std::vector<std::string> model_facts(const Layout& layout, const std::vector<NamedTensor>& buffers,
                                      const AdamWOptions& defaults, const Options& options) {
@@ -53,7 +73,10 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   facts.push_back("option clip_norm " + text(options.clip_norm()));
   facts.push_back(std::string("option wire ") + (options.wire() ? c10::toString(*options.wire()) : "of the parameter"));
   facts.push_back("option unused " + text(static_cast<int>(options.unused())));
-  facts.push_back("option loss_scaler initial_scale " + text(options.loss_scaler().initial_scale));
+  facts.push_back("option bucket_bytes " + text(options.bucket_bytes()));
+  facts.push_back("option first_bucket_bytes " + text(options.first_bucket_bytes()));
+  facts.push_back("option shard_alignment " + text(options.shard_alignment()));
+  add_scaler_facts(options.loss_scaler(), facts);
   facts.push_back("layout " + text(layout.fingerprint()));
   return facts;
 }
@@ -62,19 +85,20 @@ void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& ten
   const at::NoGradGuard no_grad;
   for (const NamedTensor& item : tensors) {
     if (item.tensor.numel() == 0) continue;
-    at::Tensor contiguous = item.tensor.detach().contiguous();
+    const at::Tensor target = without_repeats(item.tensor.detach());
+    at::Tensor contiguous = target.contiguous();
     comm.broadcast({contiguous.data_ptr(), static_cast<std::int64_t>(contiguous.nbytes()), DType::kUInt8}, 0,
                    "initial value of " + item.name)
         ->wait();
-    if (contiguous.data_ptr() != item.tensor.data_ptr()) item.tensor.detach().copy_(contiguous);
+    if (contiguous.data_ptr() != target.data_ptr()) target.copy_(contiguous);
   }
 }
 
 void require_valid(const AdamWOptions& defaults, const Options& options) {
-  require_valid_group(defaults, "optimizer: group 0");
+  require_valid(defaults, "optimizer: group 0");
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
     ZERO_REQUIRE(options.groups()[i].predicate != nullptr, "optimizer: group has no predicate: " + text(i + 1));
-    require_valid_group(options.groups()[i].options, "optimizer: group " + text(i + 1));
+    require_valid(options.groups()[i].options, "optimizer: group " + text(i + 1));
   }
   ZERO_REQUIRE(options.stage() >= 0 && options.stage() <= 2, "optimizer: stage must be 0, 1 or 2: " + text(options.stage()));
   ZERO_REQUIRE(std::isfinite(options.clip_norm()) && options.clip_norm() >= 0,

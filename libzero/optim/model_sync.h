@@ -17,10 +17,16 @@ namespace zero {
 std::vector<std::string> model_facts(const Layout& layout, const std::vector<NamedTensor>& buffers,
                                      const AdamWOptions& defaults, const Options& options);
 
-/// Collective: overwrites the tensors with rank 0's values, whatever their dtype and strides.
+/// Collective: overwrites the tensors with rank 0's values, whatever their dtype and strides; they may be expanded.
 void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& tensors);
 
 /// Throws ContractError naming the option for values out of range.
 void require_valid(const AdamWOptions& defaults, const Options& options);
+
+/// The same for one parameter group; `group` begins the message.
+void require_valid(const AdamWOptions& options, const std::string& group);
+
+/// One line with every value of a group's options, exactly.
+std::string describe(const AdamWOptions& options);
 
 }  // namespace zero

@@ -1,7 +1,6 @@
 #include "libzero/optim/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,8 +9,9 @@
 #include <utility>
 
 #include "libzero/base/error.h"
-#include "libzero/optim/agreement.h"
+#include "libzero/base/fnv.h"
 #include "libzero/optim/block_norm.h"
+#include "libzero/optim/build_plan.h"
 #include "libzero/optim/decision.h"
 #include "libzero/optim/gradient_reducer.h"
 #include "libzero/optim/model_sync.h"
@@ -28,6 +28,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Keeps sums of weights far from the limits of int64, whatever the number of calls and ranks.
+constexpr std::int64_t kMaxWeight = std::int64_t{1} << 40;
+
+constexpr const char* kParametersMixed = "parameters may stand at two different steps, resume from a checkpoint";
 constexpr const char* kNothingChanged = "no parameter was changed since the last step, resume from it or a checkpoint";
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -38,11 +42,6 @@ std::vector<DType> wire_dtypes(const Layout& layout, const Options& options) {
     wire.push_back(options.wire() ? *options.wire() == at::kBFloat16 ? DType::kBFloat16 : DType::kFloat32 : bucket.dtype);
   }
   return wire;
-}
-
-bool has_float16(const Layout& layout) {
-  return std::any_of(layout.buckets().begin(), layout.buckets().end(),
-                     [](const Bucket& bucket) { return bucket.dtype == DType::kFloat16; });
 }
 
 std::int64_t staging_bytes(const Layout& layout, const std::vector<DType>& wire, int stage, int world_size) {
@@ -56,18 +55,42 @@ std::int64_t staging_bytes(const Layout& layout, const std::vector<DType>& wire,
   return largest;
 }
 
+/// Empty, or why these options of the parameter groups cannot be stepped with.
+std::string fault_of(const std::vector<AdamWOptions>& groups) {
+  try {
+    for (std::size_t i = 0; i < groups.size(); ++i) require_valid(groups[i], "step: group " + std::to_string(i));
+  } catch (const ContractError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string describe_all(const std::vector<AdamWOptions>& groups) {
+  std::string text;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    text += (i > 0 ? "; group " : "group ") + std::to_string(i) + ": " + describe(groups[i]);
+  }
+  return text;
+}
+
+std::uint64_t hash_of(const std::string& text) {
+  Fnv1a hash;
+  hash.add(text);
+  return hash.value();
+}
+
 std::int64_t bytes_of(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
 
 }  // namespace
 
 class Optimizer::Impl {
  public:
-  Impl(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-       const AdamWOptions& defaults, const Options& options, const std::shared_ptr<Collective>& comm);
+  Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, const Options& options);
   ~Impl();
 
   void backward(const at::Tensor& loss, std::int64_t weight);
-  StepResult step(const std::vector<AdamWOptions>& groups);
+  /// `fault`: empty, or why the caller cannot step on this rank.
+  StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
   void zero_grad();
   void refresh_masters();
   at::Tensor gather(const std::string& name, StateKind kind);
@@ -84,14 +107,19 @@ class Optimizer::Impl {
 
  private:
   void require_alive() const;
+  void require_same_shapes() const;
   StepVote make_vote();
   void find_nonfinite(StepVote& vote) const;
-  void require_sound_window(const StepTally& tally);
+  void require_sound_window(const StepTally& tally, const std::string& fault, const std::vector<AdamWOptions>& groups);
+  StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
   void drop_window();
-  void make_gradients();
+  void discard_window();
   double present_gradient_scale();
-  /// Runs a collective part; a CommError kills the optimizer, with `consequence` as the reason later calls give.
+  [[noreturn]] void die(const std::string& consequence, const char* why);
+  /// Runs a collective part; a CommError kills the optimizer, with `consequence` in its message and in those of later
+  /// calls.
   template <typename Function>
   auto guarded(const std::string& consequence, Function function);
 
@@ -111,24 +139,19 @@ class Optimizer::Impl {
   std::optional<GradientReducer> reducer_;
 };
 
-Optimizer::Impl::Impl(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-                      const AdamWOptions& defaults, const Options& options, const std::shared_ptr<Collective>& comm)
+Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, const Options& options)
     : options_(options),
-      table_(make_parameter_table(parameters, options.groups())),
+      table_(std::move(plan.table)),
       buffers_(buffers),
-      layout_(table_.specs, {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()}),
-      scaler_(has_float16(layout_) ? LossScaler(options.loss_scaler())
-                                   : LossScaler::disabled(options.loss_scaler().max_consecutive_skips)),
-      comm_(comm->split(/*color=*/0, /*key=*/comm->rank())),
+      layout_(std::move(plan.layout)),
+      scaler_(std::move(plan.scaler)),
+      comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
       staging_(staging_bytes(layout_, wire_dtypes(layout_, options), options.stage(), comm_->size())),
       parameter_update_(layout_, table_, states_, *comm_, staging_, clock_),
       state_access_(layout_, table_, states_, *comm_) {
-  require_agreement(*comm_, model_facts(layout_, buffers_, defaults, options_));
-  ZERO_REQUIRE(!layout_.buckets().empty(), "optimizer: the model has no trainable parameter");
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  make_gradients();
   reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_, clock_,
                    ReducerOptions{.keep_gradients = options_.stage() < 2,
                                   .defer = options_.defer_reduction(),
@@ -136,19 +159,9 @@ Optimizer::Impl::Impl(const std::vector<NamedTensor>& parameters, const std::vec
 }
 
 Optimizer::Impl::~Impl() {
-  reducer_.reset();
   if (!queue_.idle()) comm_->abort("the optimizer of rank " + std::to_string(comm_->rank()) +
                                    " was destroyed while it communicated");
-}
-
-void Optimizer::Impl::make_gradients() {
-  for (const Bucket& bucket : layout_.buckets()) {
-    for (const std::int32_t parameter : bucket.parameters) {
-      at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];
-      // What an earlier backward left there belongs to no window.
-      tensor.mutable_grad() = options_.stage() < 2 ? at::zeros_like(tensor) : at::Tensor();
-    }
-  }
+  queue_.stop();  // a task that runs uses the reducer
 }
 
 void Optimizer::Impl::require_alive() const {
@@ -156,15 +169,28 @@ void Optimizer::Impl::require_alive() const {
   if (!dead_because_.empty()) throw CommError(dead_because_);
 }
 
+void Optimizer::Impl::require_same_shapes() const {
+  const std::string change = first_reshaped(table_);
+  ZERO_REQUIRE(change.empty(), change);
+}
+
+void Optimizer::Impl::die(const std::string& consequence, const char* why) {
+  comm_->abort(why);  // so that the others hear of it
+  dead_because_ = "optimizer: refuses to go on after a communication error; " + consequence + ": " + why;
+  throw CommError(dead_because_);
+}
+
 template <typename Function>
 auto Optimizer::Impl::guarded(const std::string& consequence, Function function) {
   try {
     return function();
   } catch (const CommError& error) {
-    dead_because_ = "optimizer: refuses to go on after a communication error; " + consequence + ": " + error.what();
-    throw;
+    die(consequence, error.what());
   } catch (const ContractError&) {
-    drop_window();
+    discard_window();
+    throw;
+  } catch (...) {  // out of memory in a task, say: what it should have reduced is missing
+    backward_failed_ = true;
     throw;
   }
 }
@@ -174,8 +200,13 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   ZERO_REQUIRE(loss.defined() && loss.numel() == 1 && loss.is_floating_point(),
                "backward: the loss must be one floating-point number; take its mean or sum");
   ZERO_REQUIRE(loss.requires_grad(), "backward: the loss does not depend on a parameter that requires gradients");
-  ZERO_REQUIRE(weight >= 0, "backward: the weight must be at least 0: " + std::to_string(weight));
+  ZERO_REQUIRE(weight >= 0 && weight <= kMaxWeight,
+               "backward: the weight must lie between 0 and 2^40: " + std::to_string(weight));
+  require_same_shapes();
+  const std::string refrozen = first_refrozen(table_);
+  ZERO_REQUIRE(refrozen.empty(), refrozen);
   guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
+  reducer_->require_own_gradients();
 
   // The mean over no token is no number: a call without weight must not bring it in.
   calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight});
@@ -187,6 +218,7 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
     if (factor == 1.0) {
       loss.backward();
     } else if (weight > 0) {
+      const at::AutoGradMode enable_grad(true);  // the caller may have left the forward's scope
       loss.mul(factor).backward();
     }
   } catch (...) {
@@ -211,7 +243,7 @@ StepVote Optimizer::Impl::make_vote() {
   }
   if (!vote.finite) find_nonfinite(vote);
   if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
-  vote.failed = backward_failed_;
+  if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
   vote.calls = calls_;
   return vote;
 }
@@ -227,7 +259,17 @@ void Optimizer::Impl::find_nonfinite(StepVote& vote) const {
   }
 }
 
-void Optimizer::Impl::require_sound_window(const StepTally& tally) {
+void Optimizer::Impl::require_sound_window(const StepTally& tally, const std::string& fault,
+                                           const std::vector<AdamWOptions>& groups) {
+  ZERO_REQUIRE(fault.empty(), fault);
+  ZERO_REQUIRE(tally.failure != Soundness::kRefused,
+               "step: a rank cannot step, and says why; the gradients of this window are dropped: rank " +
+                   std::to_string(tally.failed_rank));
+  ZERO_REQUIRE(tally.odd_rank < 0,
+               "step: the options of the parameter groups differ between ranks; set lr, betas, eps and weight_decay "
+               "alike, and step schedules on every rank: rank " + std::to_string(tally.odd_rank) +
+                   " differs from rank 0; here " + describe_all(groups));
+  ZERO_REQUIRE(!calls_.empty(), "step: there is no gradient; call backward() first (one step() ends a window)");
   ZERO_REQUIRE(tally.failed_rank < 0,
                "step: a backward call threw, so that the gradients of this window are incomplete; they are dropped, "
                "begin the window again: on rank " + std::to_string(tally.failed_rank));
@@ -239,18 +281,27 @@ void Optimizer::Impl::require_sound_window(const StepTally& tally) {
   ZERO_REQUIRE(tally.weight > 0, "step: the weights of all backward calls add up to 0; give one a positive weight");
 }
 
-StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups) {
-  const auto start = Clock::now();
-  require_alive();
-  ZERO_REQUIRE(!calls_.empty(), "step: there is no gradient; call backward() first (one step() ends a window)");
+StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::string fault) {
+  if (fault.empty()) fault = first_reshaped(table_);
+  if (fault.empty()) fault = first_refrozen(table_);
+  if (fault.empty()) fault = fault_of(groups);
   const std::string label = "step " + std::to_string(windows_ended_ + 1) + " after " +
                             std::to_string(calls_.size()) + " backward calls";
-  const StepTally tally = guarded(kNothingChanged, [&] {
+  return guarded(kNothingChanged, [&] {
     queue_.drain();
-    const StepTally result = clock_.timed([&] { return gather_votes(*comm_, make_vote(), label); });
-    require_sound_window(result);
-    return result;
+    StepVote mine = make_vote();
+    mine.options = hash_of(describe_all(groups));
+    if (!fault.empty()) mine.soundness = Soundness::kRefused;
+    const StepTally tally = clock_.timed([&] { return gather_votes(*comm_, mine, label); });
+    require_sound_window(tally, fault, groups);
+    return tally;
   });
+}
+
+StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::string fault) {
+  const auto start = Clock::now();
+  require_alive();
+  const StepTally tally = vote(groups, std::move(fault));
   const Decision decision = decide({.sum_of_squares = tally.sum_of_squares,
                                     .finite = tally.finite,
                                     .loss_scale = scaler_.scale(),
@@ -264,8 +315,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups) {
   result.loss_scale = scaler_.scale();
   gradient_scale_ = scaler_.scale() * static_cast<double>(tally.weight);
   if (decision.apply) {
-    guarded("parameters may stand at two different steps, resume from a checkpoint",
-            [&] { update(decision.gradient_factor, groups); });
+    update(decision.gradient_factor, groups);
     ++steps_applied_;
     result.applied = true;
   } else {
@@ -288,6 +338,14 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups) {
 }
 
 void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptions>& groups) {
+  try {
+    update_buckets(gradient_factor, groups);
+  } catch (const std::exception& error) {  // of whatever type: some parameters are stepped, others are not
+    die(kParametersMixed, error.what());
+  }
+}
+
+void Optimizer::Impl::update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups) {
   auto constants = std::make_shared<std::vector<AdamWConstants>>();
   for (const AdamWOptions& group : groups) {
     constants->push_back(adamw_constants({.lr = group.lr(),
@@ -311,7 +369,9 @@ void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptio
     }
   }
   queue_.drain();
-  for (at::Tensor& tensor : table_.tensors) tensor.unsafeGetTensorImpl()->bump_version();
+  for (std::size_t i = 0; i < table_.specs.size(); ++i) {
+    if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();
+  }
 }
 
 void Optimizer::Impl::drop_window() {
@@ -320,14 +380,21 @@ void Optimizer::Impl::drop_window() {
   reducer_->reset();
 }
 
+void Optimizer::Impl::discard_window() {
+  if (!reducer_) return;  // still under construction
+  drop_window();
+  reducer_->discard();
+}
+
 void Optimizer::Impl::zero_grad() {
   require_alive();
   guarded(kNothingChanged, [this] { queue_.drain(); });
-  drop_window();
+  discard_window();
 }
 
 void Optimizer::Impl::refresh_masters() {
   require_alive();
+  require_same_shapes();
   std::vector<NamedTensor> owners;
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     if (table_.specs[i].alias_of < 0) owners.push_back({table_.specs[i].name, table_.tensors[i]});
@@ -341,6 +408,8 @@ void Optimizer::Impl::refresh_masters() {
 
 at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
   require_alive();
+  state_access_.require_state(name);
+  require_same_shapes();
   return guarded(kNothingChanged, [&] {
     queue_.drain();
     at::Tensor result = state_access_.gather(name, kind);
@@ -360,6 +429,7 @@ double Optimizer::Impl::present_gradient_scale() {
 void Optimizer::Impl::for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit) {
   require_alive();
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
+  require_same_shapes();
   state_access_.for_each_shard(kind, visit);
 }
 
@@ -370,7 +440,7 @@ MemoryReport Optimizer::Impl::memory() const {
     if (spec.alias_of >= 0) continue;
     const at::Tensor& tensor = table_.tensors[i];
     (spec.trainable ? report.parameters : report.frozen) += bytes_of(tensor);
-    if (options_.stage() < 2 && tensor.grad().defined()) report.gradients += bytes_of(tensor.grad());
+    if (options_.stage() < 2 && spec.trainable) report.gradients += bytes_of(tensor);
   }
   for (const NamedTensor& buffer : buffers_) report.buffers += bytes_of(buffer.tensor);
   add_to_report(layout_, states_, report);
@@ -409,9 +479,8 @@ Optimizer::Optimizer(const torch::nn::Module& model, const AdamWOptions& default
 Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
                      const AdamWOptions& defaults, const Options& options, const std::shared_ptr<Collective>& comm)
     : torch::optim::Optimizer(std::vector<torch::optim::OptimizerParamGroup>(), copy_of(defaults)) {
-  require_valid(defaults, options);
   ZERO_REQUIRE(comm != nullptr, "optimizer: the communicator is null; pass the result of zero::connect()");
-  impl_ = std::make_unique<Impl>(parameters, buffers, defaults, options, comm);
+  impl_ = std::make_unique<Impl>(make_build_plan(parameters, buffers, defaults, options, *comm), buffers, options);
   add_param_group(make_group(impl_->table_, 0, defaults));
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
     add_param_group(make_group(impl_->table_, static_cast<std::int32_t>(i + 1), options.groups()[i].options));
@@ -424,12 +493,18 @@ void Optimizer::backward(const at::Tensor& loss, std::int64_t weight) { impl_->b
 
 StepResult Optimizer::step() {
   std::vector<AdamWOptions> groups;
+  std::string fault;
   for (const auto& group : param_groups()) {
     const auto* options = dynamic_cast<const AdamWOptions*>(&group.options());
-    ZERO_REQUIRE(options != nullptr, "step: a parameter group's options are no zero::AdamWOptions any more");
-    groups.push_back(*options);
+    if (options == nullptr) fault = "step: a parameter group's options are no zero::AdamWOptions any more";
+    groups.push_back(options != nullptr ? *options : AdamWOptions());
   }
-  return impl_->step(groups);
+  const std::size_t built = impl_->options_.groups().size() + 1;
+  if (groups.size() != built) {
+    fault = "step: parameter groups were added or taken away after the optimizer was built; build a new one: " +
+            std::to_string(groups.size()) + " instead of " + std::to_string(built);
+  }
+  return impl_->step(groups, std::move(fault));
 }
 
 at::Tensor Optimizer::step(LossClosure closure) {

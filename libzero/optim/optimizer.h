@@ -51,16 +51,24 @@ struct ShardView {
 /// ZeRO stages 0, 1 and 2 with AdamW, fp32 masters, loss scaling and global-norm clipping (docs/step.md).
 ///
 /// Members are called by one thread; those marked collective by every rank, in the same order. Gradients arrive through
-/// backward() only: a loss.backward() of a model whose parameters an Optimizer holds throws ContractError.
+/// backward() only: a loss.backward() of a model whose parameters an Optimizer holds throws ContractError, and so does a
+/// loss of another Optimizer's that reaches them.
+///
+/// `.grad` of the parameters belongs to the Optimizer while it lives; what lies there at construction is dropped. A
+/// module's zero_grad() does no harm; a `.grad` set by hand makes the next backward() throw ContractError. Parameters may
+/// get new memory or values, but no other shape, dtype, device or requires_grad: backward(), step() and whatever else
+/// needs them throw ContractError naming the parameter, step() on every rank.
 ///
 /// Errors. ContractError: nothing was changed, but the gradients of the present window are dropped where the ranks
-/// disagreed. CommError: the optimizer is dead; every later call throws, and if the failure fell into the update the
-/// message says that parameters may stand at two different steps: resume from a checkpoint.
+/// disagreed. CommError: the optimizer is dead; every later call but those that only report (memory(), layout(),
+/// steps_applied(), loss_scale()) and shutdown() throws, and if the failure fell into the update the message says that
+/// parameters may stand at two different steps: resume from a checkpoint; otherwise it says that they were not changed.
 class Optimizer : public torch::optim::Optimizer {
  public:
   /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers to every rank, and
   /// splits a communicator of its own off `comm`. Throws ContractError on every rank if models or options differ,
-  /// naming the first difference; on the rank concerned for options out of range or parameters that cannot be trained.
+  /// naming the first difference, and if a rank has options out of range, parameters that cannot be trained or none
+  /// that are trainable, naming them. `comm` can be used again after a ContractError.
   Optimizer(const torch::nn::Module& model, const AdamWOptions& defaults, const Options& options,
             const std::shared_ptr<Collective>& comm);
 
@@ -77,12 +85,16 @@ class Optimizer : public torch::optim::Optimizer {
   /// A call of weight 0 contributes exactly nothing, be its loss NaN, and does not run autograd.
   ///
   /// Each rank must make the same number of calls. If autograd throws, the exception passes through, and step() will
-  /// throw ContractError on every rank until zero_grad() has dropped the window.
+  /// throw ContractError on every rank unless zero_grad() has dropped the window. A call that is refused (a loss that is
+  /// none, a weight below 0 or above 2^40) throws ContractError and does not count. An exception of the caller's between
+  /// two calls leaves the window as it is: go on with it, or call zero_grad() on every rank.
   void backward(const at::Tensor& loss, std::int64_t weight = 1);
 
-  /// Collective: ends the window. Throws ContractError on every rank for different numbers of backward calls (with both
-  /// counts), a backward that threw, unused parameters where they are an error, or a sum of weights of 0; on this rank
-  /// for no backward at all. Throws zero::Error on every rank when LossScalerOptions::max_consecutive_skips is reached.
+  /// Collective: ends the window. Throws ContractError on every rank for no backward at all, different numbers of
+  /// backward calls (with both counts; on a rank that makes more it may come out of backward() already), a backward that
+  /// threw, unused parameters where they are an error, a sum of weights of 0, and options of parameter groups that are out
+  /// of range or differ between ranks. Throws zero::Error on every rank when LossScalerOptions::max_consecutive_skips is
+  /// reached.
   StepResult step();
 
   /// For code written against torch::optim::Optimizer: the closure, if any, must call backward() itself.
@@ -95,7 +107,7 @@ class Optimizer : public torch::optim::Optimizer {
   void refresh_masters();
 
   /// Collective: one parameter's state, whole, as a float32 tensor of its shape, on every rank. A tied parameter answers
-  /// under each name. Throws ContractError for a name that is unknown or not trainable.
+  /// under each name. Throws ContractError for a name that is unknown or not trainable; the window stays as it is.
   at::Tensor gather(const std::string& name, StateKind kind);
 
   /// Calls `visit` for each piece that this rank owns, in order of parameters. kMaster of a float32 parameter is the

@@ -39,10 +39,10 @@ struct ParameterGroup {
   AdamWOptions options;
 };
 
-/// What to do with a trainable parameter that received no gradient in a backward call.
+/// What to do with a trainable parameter that received no gradient in a backward call of some rank.
 enum class Unused {
   kZero,   ///< It contributes zeros; weight decay and old momentum still move it.
-  kError,  ///< step() throws ContractError on every rank, naming parameter and rank.
+  kError,  ///< step() throws ContractError on every rank, naming parameter and rank; one of no element counts too.
 };
 
 struct Options {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <sstream>
+#include <utility>
 
 #include "libzero/base/error.h"
 
@@ -18,14 +20,18 @@ std::int32_t group_of(const NamedTensor& parameter, const std::vector<ParameterG
 
 void require_usable(const NamedTensor& parameter) {
   const at::Tensor& tensor = parameter.tensor;
-  ZERO_REQUIRE(tensor.defined(), "model: parameter is undefined; give it a value before building the optimizer: " +
-                                     parameter.name);
-  ZERO_REQUIRE(tensor.layout() == at::kStrided,
-               "model: parameter is not dense; libzero trains strided tensors only: " + parameter.name);
-  ZERO_REQUIRE(tensor.device().is_cpu(),
-               "model: parameter is not in host memory, and this build trains on CPUs only: " + parameter.name);
+  require_dense_on_host(parameter, "parameter");
   ZERO_REQUIRE(!tensor.requires_grad() || tensor.is_leaf(),
                "model: trainable parameter is no leaf; register the leaf tensor itself: " + parameter.name);
+  ZERO_REQUIRE(!tensor.requires_grad() || has_distinct_elements(tensor),
+               "model: trainable parameter overlaps itself (an expanded view?), so that one step would update an element "
+               "twice; give it memory of its own with clone(): " + parameter.name);
+}
+
+std::string what_is(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << c10::toString(tensor.scalar_type()) << " " << tensor.sizes() << " on " << tensor.device();
+  return text.str();
 }
 
 struct ByteRange {
@@ -62,6 +68,55 @@ void require_disjoint(const ParameterTable& table) {
 }
 
 }  // namespace
+
+void require_dense_on_host(const NamedTensor& item, const std::string& kind) {
+  const at::Tensor& tensor = item.tensor;
+  ZERO_REQUIRE(tensor.defined(),
+               "model: " + kind + " is undefined; give it a value before building the optimizer: " + item.name);
+  ZERO_REQUIRE(tensor.layout() == at::kStrided,
+               "model: " + kind + " is not dense; libzero holds strided tensors only: " + item.name);
+  ZERO_REQUIRE(tensor.device().is_cpu(),
+               "model: " + kind + " is not in host memory, and this build trains on CPUs only: " + item.name);
+}
+
+bool has_distinct_elements(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return true;
+  std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;  // stride, size
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor.size(d) > 1) dimensions.emplace_back(tensor.stride(d), tensor.size(d));
+  }
+  std::sort(dimensions.begin(), dimensions.end());
+  std::int64_t last = 0;  // furthest element that the smaller strides reach
+  for (const auto& [stride, size] : dimensions) {
+    if (stride <= last) return false;
+    last += (size - 1) * stride;
+  }
+  return true;
+}
+
+std::string first_reshaped(const ParameterTable& table) {
+  for (std::size_t i = 0; i < table.specs.size(); ++i) {
+    const ParameterSpec& spec = table.specs[i];
+    const at::Tensor& tensor = table.tensors[i];
+    const bool is_same = tensor.sizes() == at::IntArrayRef(spec.shape) &&
+                         tensor.scalar_type() == scalar_type_of(spec.dtype) && tensor.device().is_cpu();
+    if (!is_same) {
+      return "optimizer: a parameter changed its shape, dtype or device after the optimizer was built; change the model "
+             "first, then build the optimizer: parameter " + describe(spec) + " is now " + what_is(tensor);
+    }
+  }
+  return "";
+}
+
+std::string first_refrozen(const ParameterTable& table) {
+  for (std::size_t i = 0; i < table.specs.size(); ++i) {
+    if (table.tensors[i].requires_grad() == table.specs[i].trainable) continue;
+    return "optimizer: a parameter's requires_grad changed after the optimizer was built; set it back, or build a new "
+           "optimizer: parameter " + table.specs[i].name + " is now " +
+           (table.specs[i].trainable ? "frozen" : "trainable");
+  }
+  return "";
+}
 
 DType dtype_of(const at::Tensor& tensor, const std::string& name) {
   switch (tensor.scalar_type()) {

@@ -20,8 +20,22 @@ struct ParameterTable {
 
 /// Describes parameters: finds tied ones by identity and assigns groups. Throws ContractError naming the parameters for
 /// dtypes that cannot be trained, tensors that are undefined, not dense or not on the CPU, different tensors whose
-/// storage overlaps, and trainable tensors that are no leaves.
+/// storage overlaps, tensors that overlap themselves (a frozen one may be expanded), and trainable tensors that are no
+/// leaves.
 ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters, const std::vector<ParameterGroup>& groups);
+
+/// Empty, or what is wrong: the first parameter whose shape, dtype or device is no longer what its row says. Reading or
+/// writing it by its row would go beyond its memory.
+std::string first_reshaped(const ParameterTable& table);
+
+/// Empty, or what is wrong: the first parameter that was frozen or thawed after the table was made.
+std::string first_refrozen(const ParameterTable& table);
+
+/// Throws ContractError naming `item` unless it is a dense tensor in host memory.
+void require_dense_on_host(const NamedTensor& item, const std::string& kind);
+
+/// True unless two indices of the tensor may lead to one element.
+bool has_distinct_elements(const at::Tensor& tensor);
 
 /// The DType of a tensor. Throws ContractError naming `name` for types that libzero does not know.
 DType dtype_of(const at::Tensor& tensor, const std::string& name);

@@ -20,6 +20,9 @@ class StateAccess {
  public:
   StateAccess(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm);
 
+  /// Throws ContractError unless `name` is a trainable parameter.
+  void require_state(const std::string& name) const { owner_index(name); }
+
   /// See Optimizer::gather. Gradients come raw, as they lie in the accumulators.
   at::Tensor gather(const std::string& name, StateKind kind);
 

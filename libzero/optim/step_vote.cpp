@@ -7,14 +7,15 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kFlagsAt = ExactSum::kWords;
-constexpr std::size_t kCallsAt = kFlagsAt + 4;
+constexpr std::size_t kCallsAt = kFlagsAt + 5;
 
 std::vector<std::int64_t> encode(const StepVote& vote) {
   std::vector<std::int64_t> words(vote.sum_of_squares.words().begin(), vote.sum_of_squares.words().end());
   words.push_back(vote.finite ? 1 : 0);
   words.push_back(vote.nonfinite_parameter);
   words.push_back(vote.unused_parameter);
-  words.push_back(vote.failed ? 1 : 0);
+  words.push_back(static_cast<std::int64_t>(vote.soundness));
+  words.push_back(std::bit_cast<std::int64_t>(vote.options));
   for (const BackwardCall& call : vote.calls) {
     words.push_back(std::bit_cast<std::int64_t>(call.loss));
     words.push_back(call.weight);
@@ -33,7 +34,10 @@ void add_flags(StepTally& tally, std::span<const std::int64_t> words, int rank) 
     tally.unused_parameter = unused;
     tally.unused_rank = rank;
   }
-  if (words[kFlagsAt + 3] != 0 && tally.failed_rank < 0) tally.failed_rank = rank;
+  if (words[kFlagsAt + 3] != 0 && tally.failed_rank < 0) {
+    tally.failed_rank = rank;
+    tally.failure = static_cast<Soundness>(words[kFlagsAt + 3]);
+  }
 }
 
 void add_losses(StepTally& tally, const std::vector<std::int64_t>& all, std::size_t stride, std::size_t ranks) {
@@ -45,7 +49,7 @@ void add_losses(StepTally& tally, const std::vector<std::int64_t>& all, std::siz
       tally.weight += weight;
     }
   }
-  tally.loss = sum / static_cast<double>(tally.weight);
+  if (tally.weight > 0) tally.loss = sum / static_cast<double>(tally.weight);
 }
 
 }  // namespace
@@ -64,6 +68,7 @@ StepTally gather_votes(Collective& comm, const StepVote& vote, std::string_view 
     const std::span<const std::int64_t> words(all.data() + rank * stride, stride);
     total.merge(words.first(ExactSum::kWords));
     add_flags(tally, words, static_cast<int>(rank));
+    if (words[kFlagsAt + 4] != all[kFlagsAt + 4] && tally.odd_rank < 0) tally.odd_rank = static_cast<int>(rank);
   }
   tally.sum_of_squares = total.value();
   add_losses(tally, all, stride, ranks);

@@ -18,12 +18,20 @@ struct BackwardCall {
   std::int64_t weight = 1;
 };
 
+/// Whether a rank can step; the largest says why not.
+enum class Soundness : std::int8_t {
+  kSound = 0,
+  kBackwardThrew = 1,
+  kRefused = 2,  ///< Parameters or options were changed under the optimizer's hands; the rank itself knows which.
+};
+
 struct StepVote {
   ExactSum sum_of_squares;                ///< Of this rank's slices of the accumulated gradient; finite blocks only.
   bool finite = true;                     ///< False if a gradient is infinity or NaN.
   std::int32_t nonfinite_parameter = -1;  ///< The first such, in registration order.
   std::int32_t unused_parameter = -1;     ///< First parameter without gradient, where that is an error.
-  bool failed = false;                    ///< A backward call of this rank threw.
+  Soundness soundness = Soundness::kSound;
+  std::uint64_t options = 0;              ///< Hash of the parameter groups' options, which must be alike.
   std::vector<BackwardCall> calls;        ///< In order; as many on every rank.
 };
 
@@ -33,7 +41,9 @@ struct StepTally {
   std::int32_t nonfinite_parameter = -1;
   std::int32_t unused_parameter = -1;
   int unused_rank = -1;
-  int failed_rank = -1;
+  int failed_rank = -1;  ///< First rank that is not sound.
+  Soundness failure = Soundness::kSound;  ///< Its reason.
+  int odd_rank = -1;  ///< First rank with other options than rank 0.
   std::int64_t weight = 0;
   double loss = 0;  ///< Weighted mean; losses added in global index order: call k of rank r is number k * size + r.
 };

@@ -6,20 +6,22 @@ namespace zero {
 
 TaskQueue::TaskQueue() : thread_([this] { run(); }) {}
 
-TaskQueue::~TaskQueue() {
+TaskQueue::~TaskQueue() { stop(); }
+
+void TaskQueue::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
     tasks_.clear();
   }
   work_arrived_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void TaskQueue::submit(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
-    if (error_) return;
+    if (error_ || stopping_) return;
     tasks_.push_back(std::move(task));
   }
   work_arrived_.notify_one();

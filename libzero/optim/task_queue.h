@@ -15,9 +15,12 @@ namespace zero {
 class TaskQueue {
  public:
   TaskQueue();
-  ~TaskQueue();  ///< Drops what has not started and waits for the task that runs.
+  ~TaskQueue();  ///< Calls stop().
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
+
+  /// Drops what has not started and waits for the task that runs; nothing runs afterwards.
+  void stop();
 
   /// After a task has thrown, the tasks behind it are dropped until the error has been taken by drain().
   void submit(std::function<void()> task);

@@ -1,0 +1,70 @@
+#include "libzero/optim/build_plan.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "libzero/base/error.h"
+#include "libzero/optim/agreement.h"
+#include "libzero/optim/model_sync.h"
+
+namespace zero {
+namespace {
+
+bool has_float16(const Layout& layout) {
+  return std::any_of(layout.buckets().begin(), layout.buckets().end(),
+                     [](const Bucket& bucket) { return bucket.dtype == DType::kFloat16; });
+}
+
+LossScaler make_scaler(const Layout& layout, const LossScalerOptions& options) {
+  LossScaler scaler(options);  // checks them, in use or not
+  return has_float16(layout) ? scaler : LossScaler::disabled(options.max_consecutive_skips);
+}
+
+BuildPlan plan_alone(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
+                     const AdamWOptions& defaults, const Options& options) {
+  require_valid(defaults, options);
+  for (const NamedTensor& buffer : buffers) {
+    require_dense_on_host(buffer, "buffer");
+  }
+  ParameterTable table = make_parameter_table(parameters, options.groups());
+  Layout layout(table.specs, {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()});
+  ZERO_REQUIRE(!layout.buckets().empty(),
+               "optimizer: the model has no trainable parameter; set requires_grad on what is to be trained");
+  LossScaler scaler = make_scaler(layout, options.loss_scaler());
+  return {std::move(table), std::move(layout), std::move(scaler), nullptr};
+}
+
+}  // namespace
+
+BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
+                          const AdamWOptions& defaults, const Options& options, Collective& comm) {
+  std::optional<BuildPlan> plan;
+  std::vector<std::string> facts;
+  std::exception_ptr fault;
+  try {
+    plan = plan_alone(parameters, buffers, defaults, options);
+    facts = model_facts(plan->layout, buffers, defaults, options);
+  } catch (const std::exception& error) {  // the others wait: tell them before leaving
+    fault = std::current_exception();
+    facts = {std::string("nothing that can be built: ") + error.what()};
+  }
+  const std::shared_ptr<Collective> own = comm.split(/*color=*/0, /*key=*/comm.rank());
+  try {
+    require_agreement(*own, facts);
+  } catch (const ContractError&) {
+    own->shutdown();
+    if (fault) std::rethrow_exception(fault);
+    throw;
+  }
+  if (fault) {  // the same on every rank
+    own->shutdown();
+    std::rethrow_exception(fault);
+  }
+  plan->comm = own;
+  return *std::move(plan);
+}
+
+}  // namespace zero

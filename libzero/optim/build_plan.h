@@ -1,0 +1,31 @@
+#pragma once
+
+/// What an optimizer is made from, once the ranks agree about it.
+
+#include <memory>
+#include <vector>
+
+#include "libzero/collective/collective.h"
+#include "libzero/layout/layout.h"
+#include "libzero/optim/loss_scaler.h"
+#include "libzero/optim/named_tensors.h"
+#include "libzero/optim/options.h"
+#include "libzero/optim/parameter_table.h"
+
+namespace zero {
+
+struct BuildPlan {
+  ParameterTable table;
+  Layout layout;
+  LossScaler scaler;
+  std::shared_ptr<Collective> comm;  ///< Split off for the optimizer alone.
+};
+
+/// Collective. Checks model and options, splits a communicator off `comm` and compares with the other ranks. Where one
+/// rank has something that cannot be trained or an option out of range it throws what is wrong, and every other rank
+/// ContractError, naming that rank; where they disagree every rank throws ContractError with the first difference. In
+/// both cases `comm` can be used again.
+BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
+                          const AdamWOptions& defaults, const Options& options, Collective& comm);
+
+}  // namespace zero

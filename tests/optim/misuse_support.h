@@ -1,0 +1,256 @@
+#pragma once
+
+/// What the misuse tests share: a tiny model in several buckets, windows of work, and a communicator that fails or dawdles
+/// where it is told to.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "libzero/base/error.h"
+#include "libzero/collective/threads.h"
+#include "libzero/optim/optimizer.h"
+#include "tests/optim/ranks.h"
+
+namespace zero::testing {
+
+using Comm = std::shared_ptr<Collective>;
+using Snapshot = std::vector<std::pair<std::string, torch::Tensor>>;
+
+/// Runs `function` and returns the message of the E that it must throw.
+template <typename E, typename Function>
+std::string thrown(Function function) {
+  try {
+    function();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "an error of another type: " << error.what();
+    return "";
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+/// `function` on every rank, none of which may throw.
+inline void on_every_rank(int world_size, const RankFunction& function) {
+  const std::vector<std::string> errors =
+      errors_on_ranks(world_size, function, std::chrono::seconds(60));
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+    EXPECT_EQ(errors[rank], "") << "rank " << rank;
+  }
+}
+
+/// Numbers without a pattern, and without the process's generator.
+inline torch::Tensor numbers(torch::IntArrayRef shape, double seed, double scale = 0.5) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  const auto index = torch::arange(count, torch::kDouble);
+  return (torch::sin(index * 1.7 + seed) * scale).to(torch::kFloat).reshape(shape);
+}
+
+/// Six parameters, in several buckets under tiny_options(): one larger than a block of 4096, so that every rank of two
+/// owns something, one transposed, one scalar, one of no element.
+struct TinyImpl : torch::nn::Module {
+  explicit TinyImpl(torch::Dtype dtype = torch::kFloat) {
+    first = register_parameter("first", numbers({6, 5}, 1));
+    bias = register_parameter("bias", numbers({5}, 2));
+    mixed = register_parameter("mixed", numbers({4, 5}, 3).t());
+    large = register_parameter("large", numbers({4, 1100}, 4));
+    gain = register_parameter("gain", torch::tensor(0.75f));
+    nothing = register_parameter("nothing", torch::zeros({0, 3}));
+    offset = register_buffer("offset", torch::full({1}, 0.25f));
+    to(dtype);
+  }
+
+  torch::Tensor hidden(const torch::Tensor& x) {
+    return torch::tanh(torch::matmul(x.to(first.dtype()), first) + bias);
+  }
+  torch::Tensor loss_of(const torch::Tensor& h) {
+    const auto y = torch::matmul(torch::matmul(h, mixed), large) * gain + offset;
+    return y.to(torch::kFloat).square().mean();
+  }
+  torch::Tensor loss(const torch::Tensor& x) { return loss_of(hidden(x)); }
+
+  torch::Tensor first, bias, mixed, large, gain, nothing, offset;
+};
+TORCH_MODULE(Tiny);
+
+inline torch::Tensor tiny_input(std::int64_t step, std::int64_t micro) {
+  return numbers({3, 6}, 10.0 * static_cast<double>(step) + static_cast<double>(micro), 1.0);
+}
+
+inline Options tiny_options(int stage) {
+  Options options;
+  options.stage(stage).clip_norm(0.05).bucket_bytes(200).first_bucket_bytes(100);
+  return options;
+}
+
+template <typename Module>
+Snapshot snapshot(const Module& model) {
+  Snapshot result;
+  for (const auto& item : model->named_parameters()) {
+    result.emplace_back(item.key(), item.value().detach().clone());
+  }
+  return result;
+}
+
+inline void expect_same(const Snapshot& expected, const Snapshot& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(torch::equal(expected[i].second, actual[i].second)) << expected[i].first;
+  }
+}
+
+inline bool same(const Snapshot& a, const Snapshot& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!torch::equal(a[i].second, b[i].second)) return false;
+  }
+  return a.size() == b.size();
+}
+
+/// One rank of a training.
+struct Trainee {
+  explicit Trainee(Comm communicator, const Options& options = tiny_options(2),
+                   torch::Dtype dtype = torch::kFloat)
+      : comm(std::move(communicator)), model(dtype) {
+    optimizer = std::make_unique<Optimizer>(*model, AdamWOptions(1e-2).weight_decay(0.1), options, comm);
+  }
+
+  void backward(std::int64_t step, std::int64_t global_micros = 3 * 2) {
+    for (std::int64_t i = comm->rank(); i < global_micros; i += comm->size()) {
+      optimizer->backward(model->loss(tiny_input(step, i)));
+    }
+  }
+  StepResult window(std::int64_t step) {
+    backward(step);
+    return optimizer->step();
+  }
+
+  Comm comm;
+  Tiny model;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+/// The parameters after windows 0 .. windows - 1 without any accident; the same on every stage and world.
+inline Snapshot without_accident(std::int64_t windows, torch::Dtype dtype = torch::kFloat) {
+  Trainee trainee(make_threads(1, std::chrono::seconds(60)).front(), tiny_options(0), dtype);
+  for (std::int64_t step = 0; step < windows; ++step) EXPECT_TRUE(trainee.window(step).applied);
+  trainee.optimizer->shutdown();
+  return snapshot(trainee.model);
+}
+
+/// `accident` between windows 0 and 1, on every stage and `world_size` ranks: the parameters must come out as if it had
+/// not been.
+template <typename Accident>
+void expect_no_trace(int world_size, Accident accident,
+                     const std::function<void(Options&)>& configure = [](Options&) {}) {
+  const Snapshot expected = without_accident(3);
+  for (const int stage : {0, 1, 2}) {
+    SCOPED_TRACE("stage " + std::to_string(stage) + " world " + std::to_string(world_size));
+    Options options = tiny_options(stage);
+    configure(options);
+    on_every_rank(world_size, [&](const Comm& comm) {
+      Trainee trainee(comm, options);
+      trainee.window(0);
+      const Snapshot before = snapshot(trainee.model);
+      accident(trainee);
+      expect_same(before, snapshot(trainee.model));
+      trainee.window(1);
+      trainee.window(2);
+      EXPECT_EQ(trainee.optimizer->steps_applied(), 3);
+      expect_same(expected, snapshot(trainee.model));
+      trainee.optimizer->shutdown();
+    });
+  }
+}
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Far below the communicators' timeout, far above what a loaded machine takes.
+inline constexpr double kPrompt = 15;
+
+/// Which call of a FaultyCollective fails or waits: the `count`-th whose operation and label match.
+struct Fault {
+  std::string operation;       ///< "reduce_scatter", "all_gather" or "broadcast".
+  std::string label;           ///< Part of the call's label; empty matches all.
+  int count = 1;
+  std::chrono::milliseconds delay{0};  ///< Instead of failing: every matching call waits so long first.
+};
+
+/// Passes everything on, but for the calls that its Fault names. A failed call leaves the communicator dead, as the
+/// contract says.
+class FaultyCollective final : public Collective {
+ public:
+  FaultyCollective(Comm inner, Fault fault)
+      : FaultyCollective(std::move(inner), fault, std::make_shared<std::atomic<int>>(0)) {}
+
+  int rank() const noexcept override { return inner_->rank(); }
+  int size() const noexcept override { return inner_->size(); }
+  std::string_view backend() const noexcept override { return "faulty"; }
+
+  WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) override {
+    if (strikes("reduce_scatter", options.label)) return failure("reduce_scatter", options.label);
+    return inner_->reduce_scatter(in, out, std::move(options));
+  }
+  WorkPtr all_gather(ConstBuffer in, Buffer out, std::string_view label) override {
+    if (strikes("all_gather", label)) return failure("all_gather", label);
+    return inner_->all_gather(in, out, label);
+  }
+  WorkPtr all_reduce(Buffer data, ReduceOp op, std::string_view label) override {
+    return inner_->all_reduce(data, op, label);
+  }
+  WorkPtr broadcast(Buffer data, int root, std::string_view label) override {
+    if (strikes("broadcast", label)) return failure("broadcast", label);
+    return inner_->broadcast(data, root, label);
+  }
+  WorkPtr barrier(std::string_view label) override { return inner_->barrier(label); }
+  Comm split(int color, int key) override {
+    Comm child = inner_->split(color, key);
+    if (!child) return nullptr;
+    return Comm(new FaultyCollective(std::move(child), fault_, matches_));
+  }
+  void abort(std::string_view why) noexcept override { inner_->abort(why); }
+  void shutdown() override { inner_->shutdown(); }
+
+ private:
+  FaultyCollective(Comm inner, Fault fault, std::shared_ptr<std::atomic<int>> matches)
+      : inner_(std::move(inner)), fault_(std::move(fault)), matches_(std::move(matches)) {}
+
+  bool strikes(std::string_view operation, std::string_view label) {
+    if (operation != fault_.operation || label.find(fault_.label) == std::string_view::npos) return false;
+    if (fault_.delay.count() > 0) {
+      std::this_thread::sleep_for(fault_.delay);
+      return false;
+    }
+    return matches_->fetch_add(1) + 1 == fault_.count;
+  }
+  WorkPtr failure(std::string_view operation, std::string_view label) {
+    const std::string why = "injected fault in " + std::string(operation) + " [" + std::string(label) + "]";
+    inner_->abort(why);
+    return failed_work(std::make_exception_ptr(CommError(why)));
+  }
+
+  Comm inner_;
+  Fault fault_;
+  std::shared_ptr<std::atomic<int>> matches_;  // shared with the communicators split off
+};
+
+}  // namespace zero::testing
