@@ -66,8 +66,8 @@ void check(const AnyModel& model, const std::shared_ptr<Collective>& comm) {
   double squares = 0;
   const float mean = static_cast<float>(model.world_size + 1) / 2;
   for (std::size_t k = 0; k < model.shapes.size(); ++k) {
-    parameters.push_back(
-        {"p" + std::to_string(k), torch::ones(model.shapes[k], model.dtypes[k]).requires_grad_()});
+    parameters.push_back({std::string(1, static_cast<char>('a' + k)),
+                          torch::ones(model.shapes[k], model.dtypes[k]).requires_grad_()});
     const auto& p = parameters.back().tensor;
     loss = loss + testing::pull(p, elements(p.numel(), [&](auto j) {
                                   return contribution(comm->rank(), k, j);
