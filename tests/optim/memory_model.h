@@ -26,12 +26,13 @@ inline std::int64_t table_bytes(int stage, int world_size, torch::Dtype dtype, s
   }
 }
 
+/// At most 26 parameters: "a", "b", ...
 inline std::vector<NamedTensor> zeros(const std::vector<std::vector<std::int64_t>>& shapes,
                                       torch::Dtype dtype) {
   std::vector<NamedTensor> result;
   for (const auto& shape : shapes) {
-    result.push_back(
-        {"p" + std::to_string(result.size()), torch::zeros(shape, dtype).requires_grad_()});
+    const std::string name(1, static_cast<char>('a' + result.size()));
+    result.push_back({name, torch::zeros(shape, dtype).requires_grad_()});
   }
   return result;
 }

@@ -274,9 +274,9 @@ INSTANTIATE_TEST_SUITE_P(, AgainstReference,
                          ::testing::Combine(::testing::Values(torch::kFloat, torch::kBFloat16,
                                                               torch::kHalf),
                                             ::testing::Values(1, 2, 3)),
-                         [](const auto& info) {
-                           return std::string(c10::toString(std::get<0>(info.param))) + "World" +
-                                  std::to_string(std::get<1>(info.param));
+                         [](const auto& test) {
+                           return std::string(c10::toString(std::get<0>(test.param))) + "World" +
+                                  std::to_string(std::get<1>(test.param));
                          });
 
 }  // namespace
