@@ -1,5 +1,5 @@
 # zero_public_target(<target> <name> <header>...)   <target> is zero::<name>, inside this build and once installed
-# zero_installed_plugin(<target>)                   a backend, into <prefix>/lib/libzero
+# zero_installed_plugin(<target>)                   a backend, into <prefix>/lib, where zero::connect looks
 # zero_installed_program(<target>)                  a command, into <prefix>/bin
 # zero_install_package()                            the files that find_package(libzero) reads; call it last
 #
@@ -32,7 +32,7 @@ endfunction()
 
 function(zero_installed_plugin target)
   if(LIBZERO_INSTALL)
-    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/libzero)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
 endfunction()
 

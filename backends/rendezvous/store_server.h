@@ -17,7 +17,7 @@ namespace zero::rendezvous {
 struct ServerOptions {
   std::string host = "127.0.0.1";  ///< Address to listen on; "0.0.0.0" for all.
   int port = 0;                    ///< 0: the system picks a free one.
-  std::string secret;              ///< Clients that do not know it are turned away.
+  std::string secret = "";         ///< Clients that do not know it are turned away.
   /// A connection that has not proved to know the secret by then is closed.
   std::chrono::milliseconds handshake_timeout{5000};
   /// When all are taken, a newcomer replaces the oldest connection that has not proved itself, or

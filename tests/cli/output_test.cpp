@@ -51,6 +51,21 @@ TEST(RunOutput, NoLineIsTornWhereStdoutAndStderrAreOnePipe) {
   expect_whole_lines(result.out);
 }
 
+TEST(RunOutput, LinesLongerThanAPipeTakesAtOnceAreNotTornInOnePipeEither) {
+  const std::string script =
+      "[ $RANK = 0 ] && exec >&2; x=$(printf '%020000d' 0); i=0; "
+      "while [ $i -lt 50 ]; do echo $x; i=$((i+1)); done";
+  Launched launched(shell_ranks(2, script), {}, Streams::kOnePipe);
+  const Result result = launched.wait();
+  EXPECT_EQ(result.code, 0);
+  const auto lines = lines_of(result.out);
+  EXPECT_EQ(lines.size(), 100u);
+  for (const std::string& line : lines) {
+    ASSERT_EQ(line.substr(4), std::string(20000, '0'));
+    ASSERT_THAT(line.substr(0, 4), ::testing::AnyOf("[0] ", "[1] "));
+  }
+}
+
 TEST(RunOutput, ProgressLinesAreDroppedWhereThereIsNoTerminal) {
   const Result result =
       zero_run({"-n", "1", "--", "sh", "-c", "printf '1%%\\r2%%\\rdone\\n3%%\\r'"});

@@ -139,8 +139,10 @@ TEST(RunEnvironment, StandardInputIsEmpty) {
   EXPECT_EQ(result.out, "[0] /dev/null\n");
 }
 
-TEST(RunEnvironment, NoDescriptorOfTheLauncherReachesARank) {
-  const Result result = zero_run({"-n", "1", "--", "ls", "/proc/self/fd"});
+TEST(RunEnvironment, RanksInheritNoDescriptorButTheirStreams) {
+  Launched launched(
+      {"sh", "-c", "exec 7</dev/null; exec " ZERO_COMMAND " run -n 1 -- ls /proc/self/fd"});
+  const Result result = launched.wait();
   EXPECT_EQ(result.out, "[0] 0\n[0] 1\n[0] 2\n[0] 3\n");  // 3: the folder that ls reads
 }
 

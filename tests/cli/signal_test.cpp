@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, PassedOn,
                          ::testing::Values(std::pair{SIGINT, "INT"}, std::pair{SIGTERM, "TERM"},
                                            std::pair{SIGHUP, "HUP"}, std::pair{SIGUSR1, "USR1"},
                                            std::pair{SIGUSR2, "USR2"}),
-                         [](const auto& info) { return info.param.second; });
+                         [](const auto& each) { return each.param.second; });
 
 TEST(RunSignals, RanksThatTheSignalKillsGiveItsCode) {
   for (const int number : {SIGTERM, SIGINT}) {

@@ -54,15 +54,17 @@ void sums_bit_for_bit(const Setting& setting, DType dtype, bool accumulate) {
   });
 }
 
-/// Every rank contributes values[its rank, modulo their number] everywhere.
-Array sum_of(Collective& comm, DType dtype, const std::vector<float>& values, float onto) {
+/// Every rank contributes values[its rank, modulo their number] everywhere; `onto`: what the output
+/// holds to add to.
+Array sum_of(Collective& comm, DType dtype, const std::vector<float>& values,
+             std::optional<float> onto) {
   Array in(dtype, comm.size());
   for (int i = 0; i < comm.size(); ++i) {
     in.set(i, values[static_cast<std::size_t>(comm.rank()) % values.size()]);
   }
   Array out(DType::kFloat32, 1);
-  out.set(0, onto);
-  comm.reduce_scatter(in.view(), out.buffer(), {true, nullptr, ""})->wait();
+  if (onto) out.set(0, *onto);
+  comm.reduce_scatter(in.view(), out.buffer(), {onto.has_value(), nullptr, ""})->wait();
   return out;
 }
 
@@ -94,6 +96,7 @@ void keeps_signs_of_zero_and_non_numbers(const Setting& setting) {
   run_ranks(setting, [&](std::shared_ptr<Collective>& comm) {
     const float infinity = std::numeric_limits<float>::infinity();
     for (const DType dtype : kFloatingTypes) {
+      EXPECT_FALSE(std::signbit(sum_of(*comm, dtype, {-0.0f}, std::nullopt).at(0)));
       EXPECT_FALSE(std::signbit(sum_of(*comm, dtype, {-0.0f}, 0.0f).at(0)));
       EXPECT_TRUE(std::signbit(sum_of(*comm, dtype, {-0.0f}, -0.0f).at(0)));
       EXPECT_EQ(sum_of(*comm, dtype, {infinity}, 1.0f).at(0), infinity);

@@ -1,5 +1,6 @@
 // One rank as a process, told what to do on standard input, one command a line, and answering each
-// with one line: "ok" or the error. Commands: reduce_scatter <elements>; stall <elements> (a
+// with one line: "ok" or the error. Commands: reduce_scatter <elements> (opened by a
+// barrier); stall <elements> (a
 // reduce_scatter that says "middle" at its first piece and then waits for a line); barrier; abort
 // <why>; shutdown; vanish (exits without a word).
 
@@ -29,6 +30,7 @@ void reduce_scatter(Collective& comm, std::int64_t each, bool stall) {
       std::getline(std::cin, line);
     };
   }
+  comm.barrier("all have their memory")->wait();
   comm.reduce_scatter({in.data(), each * comm.size(), DType::kFloat32},
                       {out.data(), each, DType::kFloat32}, options)
       ->wait();

@@ -1,0 +1,103 @@
+#pragma once
+
+/// The optimizer behind its public face: the one place that sees reducer, state, vote and update together.
+/// optimizer_impl.cpp holds the window (backward and what surrounds it), optimizer_step.cpp what ends it.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libzero/base/error.h"
+#include "libzero/optim/build_plan.h"
+#include "libzero/optim/comm_clock.h"
+#include "libzero/optim/gradient_reducer.h"
+#include "libzero/optim/optimizer.h"
+#include "libzero/optim/parameter_table.h"
+#include "libzero/optim/parameter_update.h"
+#include "libzero/optim/shard_state.h"
+#include "libzero/optim/state_access.h"
+#include "libzero/optim/step_vote.h"
+#include "libzero/optim/task_queue.h"
+
+namespace zero {
+
+class Optimizer::Impl {
+ public:
+  Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, const Options& options);
+  ~Impl();
+
+  void backward(const at::Tensor& loss, std::int64_t weight);
+  /// `fault`: empty, or why the caller cannot step on this rank.
+  StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
+  void zero_grad();
+  void refresh_masters();
+  at::Tensor gather(const std::string& name, StateKind kind);
+  void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
+  MemoryReport memory() const;
+  void shutdown();
+
+  const Options options_;
+  ParameterTable table_;
+  const std::vector<NamedTensor> buffers_;
+  const Layout layout_;
+  LossScaler scaler_;
+  std::int64_t steps_applied_ = 0;
+
+ private:
+  static constexpr const char* kParametersMixed =
+      "parameters may stand at two different steps, resume from a checkpoint";
+  static constexpr const char* kNothingChanged =
+      "no parameter was changed since the last step, resume from it or a checkpoint";
+
+  void require_alive() const;
+  void require_same_shapes() const;
+  StepVote make_vote();
+  void find_nonfinite(StepVote& vote) const;
+  void require_sound_window(const StepTally& tally, const std::string& fault, const std::vector<AdamWOptions>& groups);
+  StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
+  void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  void drop_window();
+  void discard_window();
+  double present_gradient_scale();
+  [[noreturn]] void die(const std::string& consequence, const char* why);
+  /// Runs a collective part; a CommError kills the optimizer, with `consequence` in its message and in those of later
+  /// calls.
+  template <typename Function>
+  auto guarded(const std::string& consequence, Function function);
+
+  std::shared_ptr<Collective> comm_;
+  std::vector<BucketState> states_;
+  AlignedArray<std::byte> staging_;
+  CommClock clock_;
+  ParameterUpdate parameter_update_;
+  StateAccess state_access_;
+  std::vector<BackwardCall> calls_;  // of the present window
+  bool backward_failed_ = false;
+  double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
+  std::int64_t windows_ended_ = 0;  // applied or skipped
+  std::string dead_because_;
+  bool shut_down_ = false;
+  TaskQueue queue_;  // its thread uses all of the above: it ends first
+  std::optional<GradientReducer> reducer_;
+};
+
+template <typename Function>
+auto Optimizer::Impl::guarded(const std::string& consequence, Function function) {
+  try {
+    return function();
+  } catch (const CommError& error) {
+    die(consequence, error.what());
+  } catch (const ContractError&) {
+    discard_window();
+    throw;
+  } catch (...) {  // out of memory in a task, say: what it should have reduced is missing
+    backward_failed_ = true;
+    throw;
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "libzero/base/fnv.h"
+#include "libzero/optim/block_norm.h"
+#include "libzero/optim/decision.h"
+#include "libzero/optim/model_sync.h"
+#include "libzero/optim/optimizer_impl.h"
+
+namespace zero {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Empty, or why these options of the parameter groups cannot be stepped with.
+std::string fault_of(const std::vector<AdamWOptions>& groups) {
+  try {
+    for (std::size_t i = 0; i < groups.size(); ++i) require_valid(groups[i], "step: group " + std::to_string(i));
+  } catch (const ContractError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string describe_all(const std::vector<AdamWOptions>& groups) {
+  std::string text;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    text += (i > 0 ? "; group " : "group ") + std::to_string(i) + ": " + describe(groups[i]);
+  }
+  return text;
+}
+
+std::uint64_t hash_of(const std::string& text) {
+  Fnv1a hash;
+  hash.add(text);
+  return hash.value();
+}
+
+}  // namespace
+
+StepVote Optimizer::Impl::make_vote() {
+  StepVote vote;
+  for (const BucketState& state : states_) {
+    for (const double sum : state.block_sums) {
+      if (std::isfinite(sum)) {
+        vote.sum_of_squares.add(sum);
+      } else {
+        vote.finite = false;
+      }
+    }
+  }
+  if (!vote.finite) find_nonfinite(vote);
+  if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
+  if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
+  vote.calls = calls_;
+  return vote;
+}
+
+void Optimizer::Impl::find_nonfinite(StepVote& vote) const {
+  for (std::size_t b = 0; b < states_.size(); ++b) {
+    const BucketState& state = states_[b];
+    for (const Segment& segment : layout_.segments(static_cast<std::int32_t>(b), state.owned)) {
+      const bool is_earlier = vote.nonfinite_parameter < 0 || segment.parameter < vote.nonfinite_parameter;
+      const float* values = state.accumulator.data() + (segment.bucket_begin - state.owned.begin);
+      if (is_earlier && first_nonfinite(values, segment.numel) >= 0) vote.nonfinite_parameter = segment.parameter;
+    }
+  }
+}
+
+void Optimizer::Impl::require_sound_window(const StepTally& tally, const std::string& fault,
+                                           const std::vector<AdamWOptions>& groups) {
+  ZERO_REQUIRE(fault.empty(), fault);
+  ZERO_REQUIRE(tally.failure != Soundness::kRefused,
+               "step: a rank cannot step, and says why; the gradients of this window are dropped: rank " +
+                   std::to_string(tally.failed_rank));
+  ZERO_REQUIRE(tally.odd_rank < 0,
+               "step: the options of the parameter groups differ between ranks; set lr, betas, eps and weight_decay "
+               "alike, and step schedules on every rank: rank " + std::to_string(tally.odd_rank) +
+                   " differs from rank 0; here " + describe_all(groups));
+  ZERO_REQUIRE(!calls_.empty(), "step: there is no gradient; call backward() first (one step() ends a window)");
+  ZERO_REQUIRE(tally.failed_rank < 0,
+               "step: a backward call threw, so that the gradients of this window are incomplete; they are dropped, "
+               "begin the window again: on rank " + std::to_string(tally.failed_rank));
+  ZERO_REQUIRE(tally.unused_rank < 0,
+               "step: a parameter received no gradient; use it in the loss, freeze it, or allow it with "
+               "Options().unused(Unused::kZero): parameter " +
+                   table_.specs[static_cast<std::size_t>(std::max(tally.unused_parameter, 0))].name + " on rank " +
+                   std::to_string(tally.unused_rank));
+  ZERO_REQUIRE(tally.weight > 0, "step: the weights of all backward calls add up to 0; give one a positive weight");
+}
+
+StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::string fault) {
+  if (fault.empty()) fault = first_reshaped(table_);
+  if (fault.empty()) fault = first_refrozen(table_);
+  if (fault.empty()) fault = fault_of(groups);
+  const std::string label = "step " + std::to_string(windows_ended_ + 1) + " after " +
+                            std::to_string(calls_.size()) + " backward calls";
+  return guarded(kNothingChanged, [&] {
+    queue_.drain();
+    StepVote mine = make_vote();
+    mine.options = hash_of(describe_all(groups));
+    if (!fault.empty()) mine.soundness = Soundness::kRefused;
+    const StepTally tally = clock_.timed([&] { return gather_votes(*comm_, mine, label); });
+    require_sound_window(tally, fault, groups);
+    return tally;
+  });
+}
+
+StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::string fault) {
+  const auto start = Clock::now();
+  require_alive();
+  const StepTally tally = vote(groups, std::move(fault));
+  const Decision decision = decide({.sum_of_squares = tally.sum_of_squares,
+                                    .finite = tally.finite,
+                                    .loss_scale = scaler_.scale(),
+                                    .weight_sum = tally.weight,
+                                    .clip_norm = options_.clip_norm()});
+  StepResult result;
+  result.loss = tally.loss;
+  result.weight = tally.weight;
+  result.grad_norm = decision.grad_norm;
+  result.clip_factor = decision.clip_factor;
+  result.loss_scale = scaler_.scale();
+  gradient_scale_ = scaler_.scale() * static_cast<double>(tally.weight);
+  if (decision.apply) {
+    update(decision.gradient_factor, groups);
+    ++steps_applied_;
+    result.applied = true;
+  } else {
+    result.overflow_parameter = table_.specs[static_cast<std::size_t>(std::max(tally.nonfinite_parameter, 0))].name;
+    result.reason = "gradient is not finite in " + result.overflow_parameter;
+  }
+  ++windows_ended_;
+  scaler_.update(/*overflow=*/!decision.apply);
+  result.step = steps_applied_;
+  result.next_loss_scale = scaler_.scale();
+  result.consecutive_skips = scaler_.state().consecutive_skips;
+  drop_window();
+  result.comm_seconds = clock_.take();
+  result.seconds = seconds_since(start);
+  if (scaler_.exhausted()) {
+    throw Error("step: gave up after too many skipped steps in a row (LossScalerOptions::max_consecutive_skips): " +
+                std::to_string(result.consecutive_skips) + ", the last because " + result.reason);
+  }
+  return result;
+}
+
+void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptions>& groups) {
+  try {
+    update_buckets(gradient_factor, groups);
+  } catch (const std::exception& error) {  // of whatever type: some parameters are stepped, others are not
+    die(kParametersMixed, error.what());
+  }
+}
+
+void Optimizer::Impl::update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups) {
+  auto constants = std::make_shared<std::vector<AdamWConstants>>();
+  for (const AdamWOptions& group : groups) {
+    constants->push_back(adamw_constants({.lr = group.lr(),
+                                         .beta1 = std::get<0>(group.betas()),
+                                         .beta2 = std::get<1>(group.betas()),
+                                         .eps = group.eps(),
+                                         .weight_decay = group.weight_decay()},
+                                        steps_applied_ + 1));
+  }
+  for (std::size_t b = 0; b < states_.size(); ++b) {
+    const auto bucket = static_cast<std::int32_t>(b);
+    if (options_.stage() == 0) {
+      queue_.submit([this, bucket, gradient_factor, constants] {
+        parameter_update_.step_bucket(bucket, parameter_update_.gather_gradient(bucket), /*origin=*/0, gradient_factor,
+                                      *constants);
+      });
+    } else {
+      parameter_update_.step_bucket(bucket, states_[b].accumulator.data(), states_[b].owned.begin, gradient_factor,
+                                    *constants);
+      queue_.submit([this, bucket] { parameter_update_.gather_bucket(bucket); });
+    }
+  }
+  queue_.drain();
+  for (std::size_t i = 0; i < table_.specs.size(); ++i) {
+    if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+}  // namespace zero
