@@ -23,24 +23,28 @@ LossScaler make_scaler(const Layout& layout, const LossScalerOptions& options) {
   return has_float16(layout) ? scaler : LossScaler::disabled(options.max_consecutive_skips);
 }
 
-BuildPlan plan_alone(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-                     const AdamWOptions& defaults, const Options& options) {
+BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
+                     const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                     const Options& options) {
   require_valid(defaults, options);
   for (const NamedTensor& buffer : buffers) {
     require_dense_on_host(buffer, "buffer");
   }
   ParameterTable table = make_parameter_table(parameters, options.groups());
-  Layout layout(table.specs, {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()});
+  Layout layout(table.specs,
+                {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()});
   ZERO_REQUIRE(!layout.buckets().empty(),
-               "optimizer: the model has no trainable parameter; set requires_grad on what is to be trained");
+               "optimizer: the model has no trainable parameter; set requires_grad on what is to "
+               "be trained");
   LossScaler scaler = make_scaler(layout, options.loss_scaler());
   return {std::move(table), std::move(layout), std::move(scaler), nullptr};
 }
 
 }  // namespace
 
-BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-                          const AdamWOptions& defaults, const Options& options, Collective& comm) {
+BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
+                          const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                          const Options& options, Collective& comm) {
   std::optional<BuildPlan> plan;
   std::vector<std::string> facts;
   std::exception_ptr fault;

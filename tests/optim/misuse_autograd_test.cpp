@@ -1,16 +1,16 @@
 #include "tests/optim/misuse_support.h"
 
-// Gradients that come from the wrong place, twice, in a strange shape or not at all, and parameters that change under the
-// optimizer's hands.
+// Gradients that come from the wrong place, twice, in a strange shape or not at all, and parameters
+// that change under the optimizer's hands.
 
 namespace zero {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::Comm;
 using testing::expect_no_trace;
 using testing::expect_same;
+using ::testing::HasSubstr;
 using testing::kPrompt;
 using testing::on_every_rank;
 using testing::Snapshot;
@@ -30,7 +30,8 @@ TEST(Arrival, LossBackwardIsRefusedByNameAndLeavesNoTrace) {
       const auto direct = [&] {
         trainee.model->loss(tiny_input(7, 0)).backward({}, std::nullopt, create_graph);
       };
-      EXPECT_THAT(thrown<ContractError>(direct), AllOf(HasSubstr("optimizer.backward(loss)"), HasSubstr("parameter ")));
+      EXPECT_THAT(thrown<ContractError>(direct),
+                  AllOf(HasSubstr("optimizer.backward(loss)"), HasSubstr("parameter ")));
       EXPECT_THAT(thrown<ContractError>(direct), HasSubstr("optimizer.backward(loss)"));
     });
   }
@@ -40,26 +41,31 @@ TEST(Arrival, AGradientPenaltyThroughCreateGraphWorks) {
   on_every_rank(2, [](const Comm& comm) {
     Trainee trainee(comm);
     const auto gain = trainee.model->gain;  // d/dg of g^2 + (d g^3 / dg)^2 = 2 g + 36 g^3
-    const auto slope = torch::autograd::grad({gain.pow(3)}, {gain}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+    const auto slope = torch::autograd::grad({gain.pow(3)}, {gain}, {}, /*retain_graph=*/true,
+                                             /*create_graph=*/true)[0];
     trainee.optimizer->backward(gain.square() + slope.square());
     trainee.optimizer->step();
     const float g = 0.75f;
-    EXPECT_FLOAT_EQ(trainee.optimizer->gather("gain", StateKind::kGradient).item<float>(), 2 * g + 36 * g * g * g);
+    EXPECT_FLOAT_EQ(trainee.optimizer->gather("gain", StateKind::kGradient).item<float>(),
+                    2 * g + 36 * g * g * g);
     trainee.optimizer->shutdown();
   });
 }
 
-/// Runs its loss again in backward, as re-entrant checkpointing does: weights get their gradients inside.
+/// Runs its loss again in backward, as re-entrant checkpointing does: weights get their gradients
+/// inside.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
   using Body = std::function<torch::Tensor(const torch::Tensor&)>;
-  static torch::Tensor forward(Context* context, const torch::Tensor& x, const std::shared_ptr<Body>& body) {
+  static torch::Tensor forward(Context* context, const torch::Tensor& x,
+                               const std::shared_ptr<Body>& body) {
     context->save_for_backward({x});
     context->saved_data["body"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(body));
     const torch::NoGradGuard no_grad;
     return (*body)(x);
   }
   static Variables backward(Context* context, const Variables& gradients) {
-    const auto holder = c10::static_intrusive_pointer_cast<Holder>(context->saved_data["body"].toCapsule());
+    const auto holder =
+        c10::static_intrusive_pointer_cast<Holder>(context->saved_data["body"].toCapsule());
     const torch::AutoGradMode enable(true);
     const auto x = context->get_saved_variables()[0].detach().requires_grad_(true);
     torch::autograd::backward({(*holder->body)(x)}, {gradients[0]});
@@ -71,22 +77,30 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
   };
 };
 
-/// `first` and `bias` are used twice: in the checkpointed part and outside it, or, plain, twice in one graph.
-torch::Tensor twice_used_loss(Trainee& trainee, std::int64_t step, std::int64_t micro, bool checkpointed) {
+/// `first` and `bias` are used twice: in the checkpointed part and outside it, or, plain, twice in
+/// one graph.
+torch::Tensor twice_used_loss(Trainee& trainee, std::int64_t step, std::int64_t micro,
+                              bool checkpointed) {
   auto& model = *trainee.model;
-  const auto body = std::make_shared<Checkpoint::Body>(
-      [&model](const torch::Tensor& x) { return torch::tanh(torch::matmul(x, model.first) + model.bias); });
+  const auto body = std::make_shared<Checkpoint::Body>([&model](const torch::Tensor& x) {
+    return torch::tanh(torch::matmul(x, model.first) + model.bias);
+  });
   const auto x = tiny_input(step, micro).requires_grad_(true);
   const auto inner = checkpointed ? Checkpoint::apply(x, body) : (*body)(x);
-  const auto again = torch::tanh(torch::matmul(inner.matmul(model.first.t()), model.first) + model.bias);
+  const auto again =
+      torch::tanh(torch::matmul(inner.matmul(model.first.t()), model.first) + model.bias);
   return model.loss_of(again);
 }
 
 TEST(Arrival, ASecondGradientInOneBackwardIsRefusedByNameAndLeavesNoTrace) {
   expect_no_trace(2, [](Trainee& trainee) {
-    const auto backward = [&] { trainee.optimizer->backward(twice_used_loss(trainee, 7, 0, true)); };
-    EXPECT_THAT(thrown<ContractError>(backward), AllOf(HasSubstr("defer_reduction(true)"), HasSubstr("parameter ")));
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("a backward call threw"));
+    const auto backward = [&] {
+      trainee.optimizer->backward(twice_used_loss(trainee, 7, 0, true));
+    };
+    EXPECT_THAT(thrown<ContractError>(backward),
+                AllOf(HasSubstr("defer_reduction(true)"), HasSubstr("parameter ")));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                HasSubstr("a backward call threw"));
   });
 }
 
@@ -127,7 +141,8 @@ TEST(Arrival, AWeightUsedSeveralTimesHasOneGradient) {
       const auto gain = trainee.model->gain;
       trainee.optimizer->backward(gain * 2 + gain * gain + torch::stack({gain, gain, gain}).sum());
       trainee.optimizer->step();
-      EXPECT_EQ(trainee.optimizer->gather("gain", StateKind::kGradient).item<float>(), 2 + 2 * 0.75f + 3);
+      EXPECT_EQ(trainee.optimizer->gather("gain", StateKind::kGradient).item<float>(),
+                2 + 2 * 0.75f + 3);
       trainee.optimizer->shutdown();
     });
   }
@@ -153,7 +168,8 @@ TEST(Unused, InErrorModeEveryRankThrowsNamingParameterAndRankThenRecovers) {
       const auto step = [&] { trainee.optimizer->step(); };
       trainee.optimizer->backward(use_all(trainee, 0));
       trainee.optimizer->backward(one ? trainee.model->bias.sum() * 1.0 : use_all(trainee, 1));
-      EXPECT_THAT(thrown<ContractError>(step), AllOf(HasSubstr("parameter first"), HasSubstr("rank 1")));
+      EXPECT_THAT(thrown<ContractError>(step),
+                  AllOf(HasSubstr("parameter first"), HasSubstr("rank 1")));
       expect_same(before, snapshot(trainee.model));
       trainee.optimizer->backward(use_all(trainee, 0));
       EXPECT_TRUE(trainee.optimizer->step().applied);
@@ -168,9 +184,11 @@ TEST(Unused, ANodeThatAutogradRanWithNothingIsUnusedAtEveryStage) {
     on_every_rank(2, [&](const Comm& comm) {
       const auto a = torch::ones({2}, torch::requires_grad());
       const auto b = torch::ones({2}, torch::requires_grad());
-      Optimizer optimizer({{"a", a}, {"b", b}}, {}, AdamWOptions(0.1), tiny_options(stage).unused(Unused::kError), comm);
+      Optimizer optimizer({{"a", a}, {"b", b}}, {}, AdamWOptions(0.1),
+                          tiny_options(stage).unused(Unused::kError), comm);
       optimizer.backward((comm->rank() == 0 ? Forgetful::apply(b) : b * 1).sum() + a.sum());
-      EXPECT_THAT(thrown<ContractError>([&] { optimizer.step(); }), AllOf(HasSubstr("parameter b"), HasSubstr("rank 0")));
+      EXPECT_THAT(thrown<ContractError>([&] { optimizer.step(); }),
+                  AllOf(HasSubstr("parameter b"), HasSubstr("rank 0")));
       optimizer.backward(b.sum() + a.sum());
       EXPECT_TRUE(optimizer.step().applied);
       optimizer.shutdown();
@@ -204,17 +222,20 @@ TEST(Arrival, ASparseGradientIsRefusedByNameAtEveryStageAndLeavesNoTrace) {
         Optimizer optimizer({{"plain", plain}, {"table", table}}, {}, AdamWOptions(0.1),
                             tiny_options(stage).defer_reduction(defer), comm);
         const auto loss = [&](bool sparse) {
-          const auto rows = torch::embedding(table, torch::tensor({std::int64_t{1}}), -1, false, sparse);
+          const auto rows =
+              torch::embedding(table, torch::tensor({std::int64_t{1}}), -1, false, sparse);
           return (rows * torch::tensor({{1.0f, -1.0f}})).sum() + plain.sum();
         };
         EXPECT_THAT(thrown<ContractError>([&] { optimizer.backward(loss(true)); }),
                     AllOf(HasSubstr("sparse"), HasSubstr("parameter table")));
-        EXPECT_THAT(thrown<ContractError>([&] { optimizer.step(); }), HasSubstr("a backward call threw"));
+        EXPECT_THAT(thrown<ContractError>([&] { optimizer.step(); }),
+                    HasSubstr("a backward call threw"));
         optimizer.backward(loss(false));
         optimizer.step();
         EXPECT_TRUE(torch::equal(optimizer.gather("table", StateKind::kGradient),
                                  torch::tensor({{0.0f, 0.0f}, {1.0f, -1.0f}, {0.0f, 0.0f}})));
-        EXPECT_TRUE(torch::equal(optimizer.gather("plain", StateKind::kGradient), torch::ones({2})));
+        EXPECT_TRUE(
+            torch::equal(optimizer.gather("plain", StateKind::kGradient), torch::ones({2})));
         optimizer.shutdown();
       });
     }
@@ -274,7 +295,8 @@ TEST(UserGradients, WhatLiesThereBeforeConstructionIsDropped) {
       testing::Tiny model;
       model->loss(tiny_input(9, 0)).backward();
       Optimizer optimizer(*model, AdamWOptions(1e-2).weight_decay(0.1), tiny_options(stage), comm);
-      for (std::int64_t i = comm->rank(); i < 6; i += 2) optimizer.backward(model->loss(tiny_input(0, i)));
+      for (std::int64_t i = comm->rank(); i < 6; i += 2)
+        optimizer.backward(model->loss(tiny_input(0, i)));
       optimizer.step();
       expect_same(expected, snapshot(model));
       optimizer.shutdown();
@@ -292,9 +314,12 @@ TEST(UserGradients, AHookThatReplacesOneByAnotherShapeIsRefused) {
       trainee.backward(1);
       EXPECT_TRUE(trainee.optimizer->step().applied);
       auto& bias = trainee.model->bias;
-      bias.register_hook([&bias](const torch::Tensor&) { bias.mutable_grad() = torch::ones({3, 5}); });
+      bias.register_hook([&bias](const torch::Tensor&) {
+        bias.mutable_grad() = torch::ones({3, 5});
+      });
       EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(2); }), HasSubstr("parameter bias"));
-      EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("a backward call threw"));
+      EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                  HasSubstr("a backward call threw"));
       trainee.optimizer->shutdown();
     });
   }
@@ -304,9 +329,11 @@ TEST(UserGradients, AGradientSetByHandIsRefusedByNameInTheNextBackward) {
   expect_no_trace(2, [](Trainee& trainee) {
     auto& bias = trainee.model->bias;
     bias.mutable_grad() = torch::ones({5});
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(7); }), AllOf(HasSubstr(".grad"), HasSubstr("parameter bias")));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(7); }),
+                AllOf(HasSubstr(".grad"), HasSubstr("parameter bias")));
     bias.mutable_grad() = torch::ones({7, 7, 5});
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(7); }), AllOf(HasSubstr(".grad"), HasSubstr("parameter bias")));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(7); }),
+                AllOf(HasSubstr(".grad"), HasSubstr("parameter bias")));
     trainee.optimizer->zero_grad();
   });
 }
@@ -321,28 +348,43 @@ void expect_refused(const std::string& what, const std::function<void(testing::T
     if (one) {
       change(*trainee.model);
       const auto loss = torch::zeros({}, torch::requires_grad());
-      EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->backward(loss); }), HasSubstr(what));
+      EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->backward(loss); }),
+                  HasSubstr(what));
       repair(*trainee.model);
     }
     trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 0)));
     trainee.comm->barrier("rank 0 reaches its step while rank 1 still works")->wait();
     if (one) change(*trainee.model);
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), one ? HasSubstr(what) : HasSubstr("rank 1"));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                one ? HasSubstr(what) : HasSubstr("rank 1"));
     if (one) repair(*trainee.model);
     EXPECT_LT(watch.seconds(), kPrompt);
   });
 }
 
 TEST(ChangedParameters, AreRefusedByNameOnEveryRankRatherThanWrittenTo) {
-  const auto data_of = [](torch::Tensor& tensor, const torch::Tensor& data) { tensor.set_data(data); };
+  const auto data_of = [](torch::Tensor& tensor, const torch::Tensor& data) {
+    tensor.set_data(data);
+  };
   torch::Tensor kept;
   const auto keep = [&](const torch::Tensor& tensor) { kept = tensor.detach(); };
-  expect_refused("parameter bias", [&](auto& model) { keep(model.bias); data_of(model.bias, torch::zeros({1})); },
-                 [&](auto& model) { data_of(model.bias, kept); });
-  expect_refused("parameter bias", [&](auto& model) { keep(model.bias); data_of(model.bias, torch::zeros({9, 5})); },
-                 [&](auto& model) { data_of(model.bias, kept); });
-  expect_refused("parameter gain", [&](auto& model) { model.gain.requires_grad_(false); },
-                 [&](auto& model) { model.gain.requires_grad_(true); });
+  expect_refused(
+      "parameter bias",
+      [&](auto& model) {
+        keep(model.bias);
+        data_of(model.bias, torch::zeros({1}));
+      },
+      [&](auto& model) { data_of(model.bias, kept); });
+  expect_refused(
+      "parameter bias",
+      [&](auto& model) {
+        keep(model.bias);
+        data_of(model.bias, torch::zeros({9, 5}));
+      },
+      [&](auto& model) { data_of(model.bias, kept); });
+  expect_refused(
+      "parameter gain", [&](auto& model) { model.gain.requires_grad_(false); },
+      [&](auto& model) { model.gain.requires_grad_(true); });
 }
 
 TEST(ChangedParameters, AnotherDtypeIsRefusedByName) {
@@ -352,8 +394,10 @@ TEST(ChangedParameters, AnotherDtypeIsRefusedByName) {
       trainee.window(0);
       trainee.backward(1);
       trainee.model->to(torch::kBFloat16);
-      EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("parameter first"));
-      EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(1); }), HasSubstr("parameter first"));
+      EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                  HasSubstr("parameter first"));
+      EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(1); }),
+                  HasSubstr("parameter first"));
       trainee.optimizer->shutdown();
     });
   }
@@ -365,7 +409,8 @@ TEST(ChangedParameters, NewMemoryOfTheSameShapeIsFine) {
     on_every_rank(2, [&](const Comm& comm) {
       Trainee trainee(comm, tiny_options(stage));
       trainee.window(0);
-      for (auto& parameter : trainee.model->parameters()) parameter.set_data(parameter.detach().clone());
+      for (auto& parameter : trainee.model->parameters())
+        parameter.set_data(parameter.detach().clone());
       trainee.window(1);
       expect_same(expected, snapshot(trainee.model));
       trainee.optimizer->shutdown();
@@ -377,9 +422,11 @@ TEST(ChangedParameters, AFrozenOneThatIsThawedIsRefusedByName) {
   on_every_rank(1, [](const Comm& comm) {
     const auto a = torch::ones({2}, torch::requires_grad());
     auto frozen = torch::ones({2});
-    Optimizer optimizer({{"a", a}, {"frozen", frozen}}, {}, AdamWOptions(0.1), tiny_options(2), comm);
+    Optimizer optimizer({{"a", a}, {"frozen", frozen}}, {}, AdamWOptions(0.1), tiny_options(2),
+                        comm);
     frozen.requires_grad_(true);
-    EXPECT_THAT(thrown<ContractError>([&] { optimizer.backward((a + frozen).sum()); }), HasSubstr("parameter frozen"));
+    EXPECT_THAT(thrown<ContractError>([&] { optimizer.backward((a + frozen).sum()); }),
+                HasSubstr("parameter frozen"));
   });
 }
 

@@ -5,13 +5,13 @@
 namespace zero {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::Comm;
 using testing::expect_same;
 using testing::Fault;
 using testing::FaultyCollective;
+using ::testing::HasSubstr;
 using testing::kPrompt;
+using ::testing::Not;
 using testing::on_every_rank;
 using testing::Snapshot;
 using testing::snapshot;
@@ -69,7 +69,8 @@ void expect_dead(Trainee& trainee, const std::string& expected) {
   EXPECT_THAT(thrown<CommError>([&] { optimizer.zero_grad(); }), refused);
   EXPECT_THAT(thrown<CommError>([&] { optimizer.gather("first", StateKind::kMaster); }), refused);
   EXPECT_THAT(thrown<CommError>([&] { optimizer.refresh_masters(); }), refused);
-  EXPECT_THAT(thrown<CommError>([&] { optimizer.for_each_shard(StateKind::kExpAvg, [](const ShardView&) {}); }),
+  EXPECT_THAT(thrown<CommError>(
+                  [&] { optimizer.for_each_shard(StateKind::kExpAvg, [](const ShardView&) {}); }),
               refused);
   EXPECT_GT(optimizer.memory().total(), 0);
   EXPECT_EQ(optimizer.steps_applied(), steps);
@@ -80,7 +81,8 @@ void expect_dead(Trainee& trainee, const std::string& expected) {
 constexpr const char* kUnchanged = "no parameter was changed since the last step";
 constexpr const char* kMixed = "two different steps";
 
-/// Rank 1's communicator fails; every rank must hear of it promptly, and the one where it failed must say `expected`.
+/// Rank 1's communicator fails; every rank must hear of it promptly, and the one where it failed
+/// must say `expected`.
 void expect_fault(const Fault& fault, int stage, const std::string& expected) {
   SCOPED_TRACE(fault.operation + " [" + fault.label + "] stage " + std::to_string(stage));
   on_every_rank(2, [&](const Comm& comm) {
@@ -111,7 +113,8 @@ TEST(Fault, InAReductionLeavesParametersUnchangedAndTheOptimizerDead) {
 }
 
 TEST(Fault, InTheVoteLeavesParametersUnchangedAndTheOptimizerDead) {
-  for (const int stage : {0, 1, 2}) expect_fault({"all_gather", "step 2 after", 1}, stage, kUnchanged);
+  for (const int stage : {0, 1, 2})
+    expect_fault({"all_gather", "step 2 after", 1}, stage, kUnchanged);
 }
 
 TEST(Fault, InTheUpdateSaysThatParametersMayBeMixed) {
@@ -127,7 +130,8 @@ TEST(Fault, InTheUpdateSaysThatParametersMayBeMixed) {
 TEST(Fault, InTheMidOfAnUpdateLeavesStepAndParametersBehindTheOptimizersWord) {
   on_every_rank(2, [](const Comm& comm) {
     const Fault fault{"all_gather", "summed gradients, bucket 2", 2};
-    Trainee trainee(comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm, tiny_options(0));
+    Trainee trainee(comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm,
+                    tiny_options(0));
     trainee.window(0);
     const Snapshot before = snapshot(trainee.model);
     thrown<CommError>([&] {
@@ -165,7 +169,8 @@ TEST(Timing, ASlowRankChangesNoBit) {
     for (const char* operation : {"reduce_scatter", "all_gather"}) {
       on_every_rank(2, [&](const Comm& comm) {
         const Fault fault{operation, "", 0, std::chrono::milliseconds(2)};
-        Trainee trainee(comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm, tiny_options(stage));
+        Trainee trainee(comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm,
+                        tiny_options(stage));
         trainee.window(0);
         trainee.window(1);
         expect_same(expected, snapshot(trainee.model));
@@ -219,9 +224,10 @@ TEST(TwoOptimizers, InterleavedOverOneCommunicatorGiveTheBitsOfEachAlone) {
 TEST(TwoOptimizers, OverPartsOfOneModelWorkWithALossEach) {
   on_every_rank(2, [](const Comm& comm) {
     testing::Tiny model;
-    Optimizer left({{"first", model->first}, {"bias", model->bias}}, {}, AdamWOptions(1e-2), tiny_options(1), comm);
-    Optimizer right({{"mixed", model->mixed}, {"large", model->large}, {"gain", model->gain}}, {}, AdamWOptions(1e-2),
-                    tiny_options(2), comm);
+    Optimizer left({{"first", model->first}, {"bias", model->bias}}, {}, AdamWOptions(1e-2),
+                   tiny_options(1), comm);
+    Optimizer right({{"mixed", model->mixed}, {"large", model->large}, {"gain", model->gain}}, {},
+                    AdamWOptions(1e-2), tiny_options(2), comm);
     const auto x = tiny_input(0, comm->rank());
     left.backward(model->hidden(x).square().sum());
     right.backward(model->loss_of(model->hidden(x).detach()));
@@ -244,7 +250,8 @@ TEST(TwoOptimizers, OverTheSameParametersAreRefusedInBackward) {
   on_every_rank(1, [](const Comm& comm) {
     Trainee trainee(comm);
     Optimizer second(*trainee.model, AdamWOptions(1e-2), tiny_options(2), comm);
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(0); }), HasSubstr("outside Optimizer::backward"));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.backward(0); }),
+                HasSubstr("outside Optimizer::backward"));
   });
 }
 
@@ -256,8 +263,8 @@ TEST(TwoOptimizers, OneAfterTheOtherTakesTheModelOver) {
       trainee.backward(9, 2);
       trainee.optimizer->shutdown();
       trainee.optimizer.reset();
-      trainee.optimizer = std::make_unique<Optimizer>(*trainee.model, AdamWOptions(1e-2).weight_decay(0.1),
-                                                      tiny_options(2 - stage), comm);
+      trainee.optimizer = std::make_unique<Optimizer>(
+          *trainee.model, AdamWOptions(1e-2).weight_decay(0.1), tiny_options(2 - stage), comm);
       trainee.window(0);
       expect_same(expected, snapshot(trainee.model));
       trainee.optimizer->shutdown();

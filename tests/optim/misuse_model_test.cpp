@@ -8,9 +8,9 @@ namespace zero {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::Comm;
 using testing::expect_same;
+using ::testing::HasSubstr;
 using testing::kPrompt;
 using testing::on_every_rank;
 using testing::snapshot;
@@ -34,13 +34,15 @@ at::Tensor trainable(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) {
 
 Parts good_parts() {
   Parts parts;
-  parts.parameters = {{"w", trainable({4, 3})}, {"b", trainable({3})}, {"frozen", torch::ones({2})}};
+  parts.parameters = {
+      {"w", trainable({4, 3})}, {"b", trainable({3})}, {"frozen", torch::ones({2})}};
   parts.buffers = {{"mean", torch::zeros({3})}};
   return parts;
 }
 
 std::unique_ptr<Optimizer> build(const Parts& parts, const Comm& comm) {
-  return std::make_unique<Optimizer>(parts.parameters, parts.buffers, parts.adamw, parts.options, comm);
+  return std::make_unique<Optimizer>(parts.parameters, parts.buffers, parts.adamw, parts.options,
+                                     comm);
 }
 
 void expect_it_trains(const Parts& parts, const Comm& comm) {
@@ -54,8 +56,8 @@ void expect_it_trains(const Parts& parts, const Comm& comm) {
   optimizer->shutdown();
 }
 
-/// `difference` is made on rank `odd` only: every rank must throw in bounded time, naming `expected`; then the same
-/// communicator must carry a correct optimizer.
+/// `difference` is made on rank `odd` only: every rank must throw in bounded time, naming
+/// `expected`; then the same communicator must carry a correct optimizer.
 void expect_disagreement(const std::string& what, const std::function<void(Parts&)>& difference,
                          const std::vector<std::string>& expected) {
   for (const int world_size : {2, 3}) {
@@ -75,27 +77,40 @@ void expect_disagreement(const std::string& what, const std::function<void(Parts
 }
 
 TEST(Disagreement, InParametersThrowsOnEveryRankAndTheCommunicatorLivesOn) {
-  expect_disagreement("shape", [](Parts& p) { p.parameters[0].tensor = trainable({3, 4}); },
+  expect_disagreement("shape",
+                      [](Parts& p) {
+                        p.parameters[0].tensor = trainable({3, 4});
+                      },
                       {"rank ", "parameter w", "[4, 3]", "[3, 4]"});
-  expect_disagreement("name", [](Parts& p) { p.parameters[1].name = "bias"; }, {"parameter b ", "parameter bias "});
+  expect_disagreement("name", [](Parts& p) { p.parameters[1].name = "bias"; },
+                      {"parameter b ", "parameter bias "});
   expect_disagreement("dtype", [](Parts& p) { p.parameters[1].tensor = trainable({3}, at::kHalf); },
                       {"parameter b float32", "parameter b float16"});
   expect_disagreement("requires_grad", [](Parts& p) { p.parameters[1].tensor = torch::ones({3}); },
                       {"parameter b float32", "frozen"});
-  expect_disagreement("one more", [](Parts& p) { p.parameters.push_back({"extra", trainable({1})}); },
+  expect_disagreement("one more",
+                      [](Parts& p) {
+                        p.parameters.push_back({"extra", trainable({1})});
+                      },
                       {"parameter extra"});
   expect_disagreement("one less", [](Parts& p) { p.parameters.pop_back(); }, {"parameter frozen"});
   expect_disagreement("order", [](Parts& p) { std::swap(p.parameters[0], p.parameters[1]); },
                       {"parameter w", "parameter b"});
-  expect_disagreement("a tie", [](Parts& p) { p.parameters.push_back({"tied", p.parameters[0].tensor}); },
+  expect_disagreement("a tie",
+                      [](Parts& p) {
+                        p.parameters.push_back({"tied", p.parameters[0].tensor});
+                      },
                       {"parameter tied"});
-  expect_disagreement("a name in two lines", [](Parts& p) { p.parameters[1].name = "b\nad"; }, {"parameter b"});
+  expect_disagreement("a name in two lines", [](Parts& p) { p.parameters[1].name = "b\nad"; },
+                      {"parameter b"});
 }
 
 TEST(Disagreement, InBuffersThrowsOnEveryRank) {
   expect_disagreement("shape", [](Parts& p) { p.buffers[0].tensor = torch::zeros({4}); },
                       {"buffer mean", "[3]", "[4]"});
-  expect_disagreement("dtype", [](Parts& p) { p.buffers[0].tensor = torch::zeros({3}, torch::kLong); }, {"buffer mean"});
+  expect_disagreement("dtype",
+                      [](Parts& p) { p.buffers[0].tensor = torch::zeros({3}, torch::kLong); },
+                      {"buffer mean"});
   expect_disagreement("missing", [](Parts& p) { p.buffers.clear(); }, {"buffer mean"});
 }
 
@@ -110,20 +125,32 @@ TEST(Disagreement, InOptionsThrowsOnEveryRankNamingTheOption) {
       {"first_bucket_bytes", [](Parts& p) { p.options.first_bucket_bytes(50); }},
       {"shard_alignment", [](Parts& p) { p.options.shard_alignment(64); }},
       {"lr", [](Parts& p) { p.adamw.lr(0.5); }},
-      {"betas", [](Parts& p) { p.adamw.betas({0.5, 0.5}); }},
+      {"betas",
+       [](Parts& p) {
+         p.adamw.betas({0.5, 0.5});
+       }},
       {"eps", [](Parts& p) { p.adamw.eps(1e-3); }},
       {"weight_decay", [](Parts& p) { p.adamw.weight_decay(0.5); }},
       {"growth_factor", [](Parts& p) { p.options.loss_scaler({.growth_factor = 4}); }},
-      {"max_consecutive_skips", [](Parts& p) { p.options.loss_scaler({.max_consecutive_skips = 4}); }},
-      {"group 1", [](Parts& p) { p.options.groups({{[](const auto&, const auto& t) { return t.dim() == 9; }, {}}}); }},
-      {"parameter b", [](Parts& p) { p.options.groups({{[](const auto&, const auto& t) { return t.dim() == 1; }, {}}}); }},
+      {"max_consecutive_skips",
+       [](Parts& p) { p.options.loss_scaler({.max_consecutive_skips = 4}); }},
+      {"group 1",
+       [](Parts& p) {
+         p.options.groups({{[](const auto&, const auto& t) { return t.dim() == 9; }, {}}});
+       }},
+      {"parameter b",
+       [](Parts& p) {
+         p.options.groups({{[](const auto&, const auto& t) { return t.dim() == 1; }, {}}});
+       }},
   };
   for (const auto& [name, difference] : differences) expect_disagreement(name, difference, {name});
 }
 
 /// What one rank alone cannot build must not leave the others waiting.
 TEST(Disagreement, WhatCannotBeBuiltOnOneRankThrowsOnEveryRank) {
-  expect_disagreement("double", [](Parts& p) { p.parameters[1].tensor = trainable({3}, at::kDouble); }, {"b is Double"});
+  expect_disagreement("double",
+                      [](Parts& p) { p.parameters[1].tensor = trainable({3}, at::kDouble); },
+                      {"b is Double"});
   expect_disagreement("undefined", [](Parts& p) { p.parameters[1].tensor.reset(); }, {"undefined"});
   expect_disagreement("option", [](Parts& p) { p.options.clip_norm(-1); }, {"clip_norm", "-1"});
   expect_disagreement("empty", [](Parts& p) { p.parameters.clear(); }, {"no trainable parameter"});
@@ -146,42 +173,66 @@ void expect_refused(const std::string& what, const std::function<void(Parts&)>& 
 
 TEST(Untrainable, TensorsAreRefusedByName) {
   const auto base = torch::ones({8});
-  const auto view_of = [](const at::Tensor& tensor) { return tensor.detach().requires_grad_(true); };
-  expect_refused("overlap", [&](Parts& p) {
-    p.parameters = {{"left", view_of(base.slice(0, 0, 5))}, {"other", trainable({2})}, {"right", view_of(base.slice(0, 4, 8))}};
-  }, {"left", "right"});
-  expect_refused("same memory", [&](Parts& p) { p.parameters = {{"one", view_of(base)}, {"two", view_of(base)}}; },
+  const auto view_of = [](const at::Tensor& tensor) {
+    return tensor.detach().requires_grad_(true);
+  };
+  expect_refused("overlap",
+                 [&](Parts& p) {
+                   p.parameters = {{"left", view_of(base.slice(0, 0, 5))},
+                                   {"other", trainable({2})},
+                                   {"right", view_of(base.slice(0, 4, 8))}};
+                 },
+                 {"left", "right"});
+  expect_refused("same memory",
+                 [&](Parts& p) {
+                   p.parameters = {{"one", view_of(base)}, {"two", view_of(base)}};
+                 },
                  {"one", "two"});
-  expect_refused("expanded", [&](Parts& p) { p.parameters[0].tensor = view_of(torch::ones({1}).expand({5})); },
+  expect_refused("expanded",
+                 [&](Parts& p) { p.parameters[0].tensor = view_of(torch::ones({1}).expand({5})); },
                  {"w", "itself"});
-  expect_refused("self-overlapping", [&](Parts& p) {
-    p.parameters[0].tensor = view_of(base.as_strided({3, 3}, {1, 1}));
-  }, {"w", "itself"});
-  expect_refused("no leaf", [](Parts& p) { p.parameters[1].tensor = trainable({3}) * 2; }, {"no leaf", "b"});
-  expect_refused("double", [](Parts& p) { p.parameters[1].tensor = trainable({3}, at::kDouble); }, {"b is Double"});
-  expect_refused("complex", [](Parts& p) { p.parameters[1].tensor = trainable({3}, at::kComplexFloat); },
+  expect_refused("self-overlapping",
+                 [&](Parts& p) {
+                   p.parameters[0].tensor = view_of(base.as_strided({3, 3}, {1, 1}));
+                 },
+                 {"w", "itself"});
+  expect_refused("no leaf", [](Parts& p) { p.parameters[1].tensor = trainable({3}) * 2; },
+                 {"no leaf", "b"});
+  expect_refused("double", [](Parts& p) { p.parameters[1].tensor = trainable({3}, at::kDouble); },
+                 {"b is Double"});
+  expect_refused("complex",
+                 [](Parts& p) { p.parameters[1].tensor = trainable({3}, at::kComplexFloat); },
                  {"b is ComplexFloat"});
-  expect_refused("bool", [](Parts& p) { p.parameters[2].tensor = torch::ones({3}, torch::kBool); }, {"frozen is Bool"});
-  expect_refused("sparse", [](Parts& p) { p.parameters[1].tensor = torch::eye(3).to_sparse(); }, {"not dense", "b"});
+  expect_refused("bool", [](Parts& p) { p.parameters[2].tensor = torch::ones({3}, torch::kBool); },
+                 {"frozen is Bool"});
+  expect_refused("sparse", [](Parts& p) { p.parameters[1].tensor = torch::eye(3).to_sparse(); },
+                 {"not dense", "b"});
   expect_refused("undefined", [](Parts& p) { p.parameters[1].tensor.reset(); }, {"undefined", "b"});
   expect_refused("undefined buffer", [](Parts& p) { p.buffers[0].tensor.reset(); }, {"mean"});
-  expect_refused("sparse buffer", [](Parts& p) { p.buffers[0].tensor = torch::eye(3).to_sparse(); }, {"mean"});
+  expect_refused("sparse buffer", [](Parts& p) { p.buffers[0].tensor = torch::eye(3).to_sparse(); },
+                 {"mean"});
   expect_refused("no name", [](Parts& p) { p.parameters[1].name = ""; }, {"no name"});
   expect_refused("name twice", [](Parts& p) { p.parameters[1].name = "w"; }, {"same name", "w"});
 }
 
 TEST(Untrainable, ModelsWithoutATrainableParameterAreRefused) {
   expect_refused("empty", [](Parts& p) { p.parameters.clear(); }, {"no trainable parameter"});
-  expect_refused("frozen", [](Parts& p) { p.parameters = {{"frozen", torch::ones({2})}}; }, {"no trainable parameter"});
+  expect_refused("frozen",
+                 [](Parts& p) {
+                   p.parameters = {{"frozen", torch::ones({2})}};
+                 },
+                 {"no trainable parameter"});
 }
 
 TEST(Untrainable, ANullCommunicatorIsRefused) {
-  EXPECT_THAT(thrown<ContractError>([] { build(good_parts(), nullptr); }), HasSubstr("zero::connect()"));
+  EXPECT_THAT(thrown<ContractError>([] { build(good_parts(), nullptr); }),
+              HasSubstr("zero::connect()"));
 }
 
 TEST(BadOptions, EveryFieldOutOfRangeIsNamedWithItsValue) {
   static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  const auto options = [](const std::string& name, const std::string& value, const std::function<void(Parts&)>& set) {
+  const auto options = [](const std::string& name, const std::string& value,
+                          const std::function<void(Parts&)>& set) {
     expect_refused(name + " = " + value, set, {name, value});
   };
   options("stage", "3", [](Parts& p) { p.options.stage(3); });
@@ -200,14 +251,18 @@ TEST(BadOptions, EveryFieldOutOfRangeIsNamedWithItsValue) {
   options("beta", "0.99999999999", [](Parts& p) { p.adamw.betas({0.99999999999, 0.9}); });
   options("eps", "-1", [](Parts& p) { p.adamw.eps(-1); });
   options("weight_decay", "-1", [](Parts& p) { p.adamw.weight_decay(-1); });
-  options("group 1: lr", "-7", [](Parts& p) { p.options.groups({{[](const auto&, const auto&) { return true; }, AdamWOptions(-7)}}); });
+  options("group 1: lr", "-7", [](Parts& p) {
+    p.options.groups({{[](const auto&, const auto&) { return true; }, AdamWOptions(-7)}});
+  });
   options("predicate", "1", [](Parts& p) { p.options.groups({{nullptr, {}}}); });
 }
 
 /// Also where no parameter is float16, so that the mistake shows before the dtype is changed.
 TEST(BadOptions, EveryFieldOfTheLossScalerIsCheckedWhateverTheDtype) {
-  const auto options = [](const std::string& name, const std::string& value, const LossScalerOptions& scaler) {
-    expect_refused(name + " = " + value, [&](Parts& p) { p.options.loss_scaler(scaler); }, {name, value});
+  const auto options = [](const std::string& name, const std::string& value,
+                          const LossScalerOptions& scaler) {
+    expect_refused(name + " = " + value, [&](Parts& p) { p.options.loss_scaler(scaler); },
+                   {name, value});
   };
   options("initial_scale", "-4", {.initial_scale = -4});
   options("initial_scale", "0.5", {.initial_scale = 0.5});
@@ -233,10 +288,15 @@ TEST(Trainable, OddModelsTrain) {
   trains("tied", [](Parts& p) { p.parameters.push_back({"tied", p.parameters[0].tensor}); });
   trains("zero-size only", [](Parts& p) { p.parameters = {{"nothing", trainable({0, 3})}}; });
   trains("integer frozen", [](Parts& p) { p.parameters[2].tensor = torch::arange(3); });
-  trains("expanded frozen", [](Parts& p) { p.parameters[2].tensor = torch::ones({1}).expand({5}); });
-  trains("expanded buffer", [](Parts& p) { p.buffers[0].tensor = torch::ones({1, 2}).expand({3, 2}); });
+  trains("expanded frozen",
+         [](Parts& p) { p.parameters[2].tensor = torch::ones({1}).expand({5}); });
+  trains("expanded buffer", [](Parts& p) {
+    p.buffers[0].tensor = torch::ones({1, 2}).expand({3, 2});
+  });
   trains("double and bool buffers", [](Parts& p) {
-    p.buffers = {{"d", torch::ones({2}, torch::kDouble)}, {"b", torch::ones({2}, torch::kBool)}, {"s", torch::tensor(1)}};
+    p.buffers = {{"d", torch::ones({2}, torch::kDouble)},
+                 {"b", torch::ones({2}, torch::kBool)},
+                 {"s", torch::tensor(1)}};
   });
 }
 
@@ -262,8 +322,9 @@ TEST(Start, EveryRankGetsRank0sParametersAndBuffersAlsoExpandedOnes) {
 TEST(Start, FrozenParametersAndGroupsWithoutAnyStayAsTheyAre) {
   on_every_rank(2, [](const Comm& comm) {
     Parts parts = good_parts();
-    parts.options.groups({{[](const std::string& name, const auto&) { return name == "frozen"; }, AdamWOptions(0.5)},
-                          {[](const auto&, const auto&) { return false; }, AdamWOptions(0.25)}});
+    parts.options.groups(
+        {{[](const std::string& name, const auto&) { return name == "frozen"; }, AdamWOptions(0.5)},
+         {[](const auto&, const auto&) { return false; }, AdamWOptions(0.25)}});
     const auto optimizer = build(parts, comm);
     ASSERT_EQ(optimizer->param_groups().size(), 3U);
     EXPECT_EQ(optimizer->param_groups()[2].options().get_lr(), 0.25);
@@ -289,7 +350,8 @@ TEST(HeapLayout, DoesNotReachLayoutOrBits) {
     return (random >> 33) % below;
   };
   for (int round = 0; round < 50; ++round) {
-    for (int i = 0; i < 40; ++i) junk.push_back(torch::empty({static_cast<std::int64_t>(1 + next(600))}));
+    for (int i = 0; i < 40; ++i)
+      junk.push_back(torch::empty({static_cast<std::int64_t>(1 + next(600))}));
     for (std::size_t i = 0; i < junk.size() / 2; ++i) junk[next(junk.size())].reset();
     std::erase_if(junk, [](const torch::Tensor& tensor) { return !tensor.defined(); });
     on_every_rank(1, [&](const Comm& comm) {
@@ -297,7 +359,8 @@ TEST(HeapLayout, DoesNotReachLayoutOrBits) {
       testing::Tiny model(dtype);
       model->register_parameter("half", testing::numbers({5}, 8).to(torch::kHalf));
       Optimizer optimizer(*model, AdamWOptions(1e-2), tiny_options(round % 3), comm);
-      optimizer.backward(model->loss(tiny_input(0, 0)) + model->named_parameters()["half"].to(torch::kFloat).square().sum());
+      optimizer.backward(model->loss(tiny_input(0, 0)) +
+                         model->named_parameters()["half"].to(torch::kFloat).square().sum());
       EXPECT_TRUE(optimizer.step().applied);
       results.push_back({optimizer.layout().fingerprint(), snapshot(model)});
       optimizer.shutdown();

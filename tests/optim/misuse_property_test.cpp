@@ -41,9 +41,12 @@ RandomParameter random_parameter() {
   RandomParameter parameter;
   const int rank = pick(0, 4);
   for (int d = 0; d < rank; ++d) {
-    // Mostly small; sometimes beyond a block of 4096, so that ranks share a parameter.
+    // Mostly small; sometimes beyond a block of 4096, so that ranks share a parameter, but below
+    // the 32768 elements from which LibTorch takes more threads.
     const bool large = d == 0 && pick(0, 3) == 0;
-    parameter.shape.push_back(large ? pick<std::int64_t>(2000, 9000) : pick<std::int64_t>(0, 5));
+    const bool beside_large = d > 0 && parameter.shape.front() > 5;
+    parameter.shape.push_back(large ? pick<std::int64_t>(2000, 8000)
+                                    : pick<std::int64_t>(0, beside_large ? 3 : 5));
   }
   parameter.dtype = *rc::gen::element(torch::kFloat, torch::kFloat, torch::kHalf, torch::kBFloat16);
   parameter.transposed = rank >= 2 && *rc::gen::arbitrary<bool>();
@@ -78,34 +81,41 @@ std::vector<NamedTensor> make_tensors(const RandomModel& model) {
 }
 
 /// Each parameter's gradient is its own, another one in each micro-batch and element.
-torch::Tensor loss_of(const RandomModel& model, const std::vector<NamedTensor>& tensors, std::int64_t micro) {
+torch::Tensor loss_of(const RandomModel& model, const std::vector<NamedTensor>& tensors,
+                      std::int64_t micro) {
   auto loss = torch::zeros({});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!model.parameters[i].used) continue;
     const auto p = tensors[i].tensor.to(torch::kFloat);
-    loss = loss + (p * testing::numbers(model.parameters[i].shape, 7.0 * static_cast<double>(micro) + static_cast<double>(i))).sum();
+    loss = loss + (p * testing::numbers(model.parameters[i].shape,
+                                        7.0 * static_cast<double>(micro) + static_cast<double>(i)))
+                      .sum();
   }
   return loss;
 }
 
 using State = std::map<std::string, torch::Tensor>;
 
-const std::vector<StateKind> kKinds = {StateKind::kMaster, StateKind::kExpAvg, StateKind::kExpAvgSq};
+const std::vector<StateKind> kKinds = {StateKind::kMaster, StateKind::kExpAvg,
+                                       StateKind::kExpAvgSq};
 
-/// gather() of everything, after checking it against the pieces of for_each_shard and against extents().
+/// gather() of everything, after checking it against the pieces of for_each_shard and against
+/// extents().
 State checked_state(Optimizer& optimizer, const Comm& comm) {
   State state;
   const Layout& layout = optimizer.layout();
   for (const StateKind kind : kKinds) {
     for (const ParameterSpec& spec : layout.parameters()) {
       if (spec.trainable) {
-        state[spec.name + "/" + std::to_string(static_cast<int>(kind))] = optimizer.gather(spec.name, kind);
+        state[spec.name + "/" + std::to_string(static_cast<int>(kind))] =
+            optimizer.gather(spec.name, kind);
       }
     }
     std::vector<Extent> visited;
     optimizer.for_each_shard(kind, [&](const ShardView& view) {
       visited.push_back({view.parameter, view.begin, view.end});
-      const auto whole = state.at(view.name + "/" + std::to_string(static_cast<int>(kind))).reshape({-1});
+      const auto whole =
+          state.at(view.name + "/" + std::to_string(static_cast<int>(kind))).reshape({-1});
       const auto piece = torch::from_blob(view.values.data(), {view.end - view.begin});
       EXPECT_EQ(view.values.size(), static_cast<std::size_t>(view.end - view.begin));
       EXPECT_TRUE(torch::equal(whole.slice(0, view.begin, view.end), piece)) << view.name;
@@ -113,7 +123,8 @@ State checked_state(Optimizer& optimizer, const Comm& comm) {
     EXPECT_EQ(visited, layout.extents(comm->rank(), comm->size()));
   }
   for (const ParameterSpec& spec : layout.parameters()) {
-    if (spec.trainable) state[spec.name + "/gradient"] = optimizer.gather(spec.name, StateKind::kGradient);
+    if (spec.trainable)
+      state[spec.name + "/gradient"] = optimizer.gather(spec.name, StateKind::kGradient);
   }
   return state;
 }
@@ -145,7 +156,8 @@ Outcome train(const RandomModel& model, int world_size, int stage) {
     }
     const State state = checked_state(optimizer, comm);
     Snapshot& parameters = outcome.parameters[static_cast<std::size_t>(comm->rank())];
-    for (const auto& [name, tensor] : tensors) parameters.emplace_back(name, tensor.detach().clone());
+    for (const auto& [name, tensor] : tensors)
+      parameters.emplace_back(name, tensor.detach().clone());
     optimizer.shutdown();
     if (comm->rank() > 0) return;
     outcome.state = state;

@@ -1,7 +1,7 @@
 #pragma once
 
-/// What the misuse tests share: a tiny model in several buckets, windows of work, and a communicator that fails or dawdles
-/// where it is told to.
+/// What the misuse tests share: a tiny model in several buckets, windows of work, and a
+/// communicator that fails or dawdles where it is told to.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,8 +58,8 @@ inline torch::Tensor numbers(torch::IntArrayRef shape, double seed, double scale
   return (torch::sin(index * 1.7 + seed) * scale).to(torch::kFloat).reshape(shape);
 }
 
-/// Six parameters, in several buckets under tiny_options(): one larger than a block of 4096, so that every rank of two
-/// owns something, one transposed, one scalar, one of no element.
+/// Six parameters, in several buckets under tiny_options(): one larger than a block of 4096, so
+/// that every rank of two owns something, one transposed, one scalar, one of no element.
 struct TinyImpl : torch::nn::Module {
   explicit TinyImpl(torch::Dtype dtype = torch::kFloat) {
     first = register_parameter("first", numbers({6, 5}, 1));
@@ -123,7 +123,8 @@ struct Trainee {
   explicit Trainee(Comm communicator, const Options& options = tiny_options(2),
                    torch::Dtype dtype = torch::kFloat)
       : comm(std::move(communicator)), model(dtype) {
-    optimizer = std::make_unique<Optimizer>(*model, AdamWOptions(1e-2).weight_decay(0.1), options, comm);
+    optimizer =
+        std::make_unique<Optimizer>(*model, AdamWOptions(1e-2).weight_decay(0.1), options, comm);
   }
 
   void backward(std::int64_t step, std::int64_t global_micros = 3 * 2) {
@@ -141,7 +142,8 @@ struct Trainee {
   std::unique_ptr<Optimizer> optimizer;
 };
 
-/// The parameters after windows 0 .. windows - 1 without any accident; the same on every stage and world.
+/// The parameters after windows 0 .. windows - 1 without any accident; the same on every stage and
+/// world.
 inline Snapshot without_accident(std::int64_t windows, torch::Dtype dtype = torch::kFloat) {
   Trainee trainee(make_threads(1, std::chrono::seconds(60)).front(), tiny_options(0), dtype);
   for (std::int64_t step = 0; step < windows; ++step) EXPECT_TRUE(trainee.window(step).applied);
@@ -149,11 +151,12 @@ inline Snapshot without_accident(std::int64_t windows, torch::Dtype dtype = torc
   return snapshot(trainee.model);
 }
 
-/// `accident` between windows 0 and 1, on every stage and `world_size` ranks: the parameters must come out as if it had
-/// not been.
+/// `accident` between windows 0 and 1, on every stage and `world_size` ranks: the parameters must
+/// come out as if it had not been.
 template <typename Accident>
-void expect_no_trace(int world_size, Accident accident,
-                     const std::function<void(Options&)>& configure = [](Options&) {}) {
+void expect_no_trace(
+    int world_size, Accident accident,
+    const std::function<void(Options&)>& configure = [](Options&) {}) {
   const Snapshot expected = without_accident(3);
   for (const int stage : {0, 1, 2}) {
     SCOPED_TRACE("stage " + std::to_string(stage) + " world " + std::to_string(world_size));
@@ -189,14 +192,15 @@ inline constexpr double kPrompt = 15;
 
 /// Which call of a FaultyCollective fails or waits: the `count`-th whose operation and label match.
 struct Fault {
-  std::string operation;       ///< "reduce_scatter", "all_gather" or "broadcast".
-  std::string label;           ///< Part of the call's label; empty matches all.
+  std::string operation;  ///< "reduce_scatter", "all_gather" or "broadcast".
+  std::string label;      ///< Part of the call's label; empty matches all.
   int count = 1;
-  std::chrono::milliseconds delay{0};  ///< Instead of failing: every matching call waits so long first.
+  std::chrono::milliseconds delay{
+      0};  ///< Instead of failing: every matching call waits so long first.
 };
 
-/// Passes everything on, but for the calls that its Fault names. A failed call leaves the communicator dead, as the
-/// contract says.
+/// Passes everything on, but for the calls that its Fault names. A failed call leaves the
+/// communicator dead, as the contract says.
 class FaultyCollective final : public Collective {
  public:
   FaultyCollective(Comm inner, Fault fault)
@@ -235,7 +239,8 @@ class FaultyCollective final : public Collective {
       : inner_(std::move(inner)), fault_(std::move(fault)), matches_(std::move(matches)) {}
 
   bool strikes(std::string_view operation, std::string_view label) {
-    if (operation != fault_.operation || label.find(fault_.label) == std::string_view::npos) return false;
+    if (operation != fault_.operation || label.find(fault_.label) == std::string_view::npos)
+      return false;
     if (fault_.delay.count() > 0) {
       std::this_thread::sleep_for(fault_.delay);
       return false;
@@ -243,7 +248,8 @@ class FaultyCollective final : public Collective {
     return matches_->fetch_add(1) + 1 == fault_.count;
   }
   WorkPtr failure(std::string_view operation, std::string_view label) {
-    const std::string why = "injected fault in " + std::string(operation) + " [" + std::string(label) + "]";
+    const std::string why =
+        "injected fault in " + std::string(operation) + " [" + std::string(label) + "]";
     inner_->abort(why);
     return failed_work(std::make_exception_ptr(CommError(why)));
   }

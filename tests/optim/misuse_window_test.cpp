@@ -8,10 +8,10 @@ namespace zero {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::Comm;
 using testing::expect_no_trace;
 using testing::expect_same;
+using ::testing::HasSubstr;
 using testing::kPrompt;
 using testing::on_every_rank;
 using testing::Snapshot;
@@ -33,7 +33,8 @@ struct Thrower : torch::autograd::Function<Thrower> {
   }
 };
 
-/// By then the gradients of `large`, `gain` and `mixed` have arrived, those of `first` and `bias` never do.
+/// By then the gradients of `large`, `gain` and `mixed` have arrived, those of `first` and `bias`
+/// never do.
 torch::Tensor throwing_loss(Trainee& trainee, std::int64_t step) {
   return trainee.model->loss_of(Thrower::apply(trainee.model->hidden(tiny_input(step, 0))));
 }
@@ -49,7 +50,8 @@ TEST(Window, AStepWithoutBackwardThrowsOnEveryRankAndLeavesNoTrace) {
 TEST(Window, TheVeryFirstStepWithoutBackwardThrows) {
   on_every_rank(2, [](const Comm& comm) {
     Trainee trainee(comm);
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("call backward() first"));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                HasSubstr("call backward() first"));
     EXPECT_TRUE(trainee.window(0).applied);
     trainee.optimizer->shutdown();
   });
@@ -67,8 +69,10 @@ TEST(Window, EveryCallAfterShutdownThrowsButShutdownAgainIsFine) {
     EXPECT_THAT(thrown<ContractError>([&] { optimizer.step(); }), refused);
     EXPECT_THAT(thrown<ContractError>([&] { optimizer.zero_grad(); }), refused);
     EXPECT_THAT(thrown<ContractError>([&] { optimizer.refresh_masters(); }), refused);
-    EXPECT_THAT(thrown<ContractError>([&] { optimizer.gather("first", StateKind::kExpAvg); }), refused);
-    EXPECT_THAT(thrown<ContractError>([&] { optimizer.for_each_shard(StateKind::kExpAvg, [](const ShardView&) {}); }),
+    EXPECT_THAT(thrown<ContractError>([&] { optimizer.gather("first", StateKind::kExpAvg); }),
+                refused);
+    EXPECT_THAT(thrown<ContractError>(
+                    [&] { optimizer.for_each_shard(StateKind::kExpAvg, [](const ShardView&) {}); }),
                 refused);
     EXPECT_EQ(optimizer.steps_applied(), 1);
     EXPECT_GT(optimizer.memory().total(), 0);
@@ -81,10 +85,12 @@ TEST(Window, DifferentNumbersOfCallsThrowOnEveryRankWithBothCounts) {
       const Stopwatch watch;
       const std::string error = thrown<ContractError>([&] {
         trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 0)));
-        if (trainee.comm->rank() == 1) trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 1)));
+        if (trainee.comm->rank() == 1)
+          trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 1)));
         trainee.optimizer->step();
       });
-      EXPECT_THAT(error, AllOf(HasSubstr("backward call 2 of step 2"), HasSubstr("step 2 after 1 backward call")));
+      EXPECT_THAT(error, AllOf(HasSubstr("backward call 2 of step 2"),
+                               HasSubstr("step 2 after 1 backward call")));
       EXPECT_LT(watch.seconds(), kPrompt);
     });
   }
@@ -94,10 +100,12 @@ TEST(Window, ARankWithoutAnyCallThrowsOnEveryRankWithBothCounts) {
   expect_no_trace(2, [](Trainee& trainee) {
     const Stopwatch watch;
     const std::string error = thrown<ContractError>([&] {
-      if (trainee.comm->rank() == 1) trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 1)));
+      if (trainee.comm->rank() == 1)
+        trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 1)));
       trainee.optimizer->step();
     });
-    EXPECT_THAT(error, AllOf(HasSubstr("backward call 1 of step 2"), HasSubstr("step 2 after 0 backward calls")));
+    EXPECT_THAT(error, AllOf(HasSubstr("backward call 1 of step 2"),
+                             HasSubstr("step 2 after 0 backward calls")));
     EXPECT_LT(watch.seconds(), kPrompt);
   });
 }
@@ -110,7 +118,8 @@ TEST(Window, OneRankDropsItsWindowAloneAndEveryRankThrowsInTheNextStep) {
       trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 1)));
       trainee.optimizer->step();
     });
-    EXPECT_THAT(error, AllOf(HasSubstr("after 1 backward call"), HasSubstr("after 2 backward calls")));
+    EXPECT_THAT(error,
+                AllOf(HasSubstr("after 1 backward call"), HasSubstr("after 2 backward calls")));
   });
 }
 
@@ -147,7 +156,8 @@ TEST(Window, ALossOfNaNOnOneRankIsSkippedOnEveryRank) {
         EXPECT_EQ(result.next_loss_scale, dtype == torch::kHalf ? 32768 : 1);
         EXPECT_TRUE(trainee.window(1).applied);
         if (dtype != torch::kHalf) expect_same(expected, snapshot(trainee.model));
-        for (const auto& [name, value] : snapshot(trainee.model)) EXPECT_TRUE(value.isfinite().all().item<bool>()) << name;
+        for (const auto& [name, value] : snapshot(trainee.model))
+          EXPECT_TRUE(value.isfinite().all().item<bool>()) << name;
         trainee.optimizer->shutdown();
       });
     }
@@ -222,7 +232,8 @@ TEST(Window, AnExceptionInAutogradThenZeroGradLeavesNoTrace) {
     for (const bool defer : {true, false}) {
       const auto accident = [&](Trainee& trainee) {
         if (everywhere || trainee.comm->rank() == 1) {
-          thrown<std::domain_error>([&] { trainee.optimizer->backward(throwing_loss(trainee, 7)); });
+          thrown<std::domain_error>(
+              [&] { trainee.optimizer->backward(throwing_loss(trainee, 7)); });
         } else {
           trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 0)));
         }
@@ -242,26 +253,33 @@ TEST(Window, LossesThatAreNoLossAreRefusedAndNotCounted) {
     EXPECT_THAT(refusal(trainee.model->bias * 2), HasSubstr("one floating-point number"));
     EXPECT_THAT(refusal(torch::tensor(3)), HasSubstr("one floating-point number"));
     EXPECT_THAT(refusal(torch::tensor(3.0f)), HasSubstr("does not depend on a parameter"));
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 0)), -3); }),
+    EXPECT_THAT(thrown<ContractError>([&] {
+                  trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 0)), -3);
+                }),
                 HasSubstr("-3"));
     const auto huge = std::numeric_limits<std::int64_t>::max();
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 0)), huge); }),
+    EXPECT_THAT(thrown<ContractError>([&] {
+                  trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 0)), huge);
+                }),
                 HasSubstr(std::to_string(huge)));
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("call backward() first"));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                HasSubstr("call backward() first"));
   });
 }
 
 TEST(Window, WeightsThatAddUpToZeroThrowOnEveryRank) {
   expect_no_trace(2, [](Trainee& trainee) {
     trainee.optimizer->backward(trainee.model->loss(tiny_input(7, 0)), 0);
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("add up to 0"));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                HasSubstr("add up to 0"));
   });
 }
 
 TEST(Window, ACallOfWeightZeroCountsForNothing) {
   on_every_rank(2, [](const Comm& comm) {
     Trainee trainee(comm);
-    trainee.optimizer->backward(trainee.model->loss(tiny_input(comm->rank() == 0 ? 0 : 9, 0)), comm->rank() == 0 ? 3 : 0);
+    trainee.optimizer->backward(trainee.model->loss(tiny_input(comm->rank() == 0 ? 0 : 9, 0)),
+                                comm->rank() == 0 ? 3 : 0);
     const StepResult result = trainee.optimizer->step();
     EXPECT_EQ(result.weight, 3);
     Trainee alone(make_threads(1, std::chrono::seconds(60)).front());
@@ -275,7 +293,8 @@ TEST(Window, ACallOfWeightZeroCountsForNothing) {
 TEST(Window, TheMeanIsOverWeightsWhateverTheyAre) {
   on_every_rank(2, [](const Comm& comm) {
     Trainee trainee(comm);
-    trainee.optimizer->backward(trainee.model->bias.sum() * (comm->rank() == 0 ? 2 : 5), comm->rank() == 0 ? 1 : 3);
+    trainee.optimizer->backward(trainee.model->bias.sum() * (comm->rank() == 0 ? 2 : 5),
+                                comm->rank() == 0 ? 1 : 3);
     trainee.optimizer->step();
     const auto mean = trainee.optimizer->gather("bias", StateKind::kGradient);
     EXPECT_TRUE(torch::equal(mean, torch::full({5}, (2.0f + 3 * 5) / 4)));
@@ -289,7 +308,8 @@ TEST(Window, BackwardTwiceOverOneGraphIsLibTorchsErrorAndTheOptimizerSurvives) {
     trainee.optimizer->backward(loss);
     EXPECT_THAT(thrown<c10::Error>([&] { trainee.optimizer->backward(loss); }),
                 HasSubstr("backward through the graph a second time"));
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("a backward call threw"));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                HasSubstr("a backward call threw"));
   });
 }
 
@@ -318,8 +338,9 @@ TEST(Window, AStepWithAClosureRunsItsBackward) {
       return torch::tensor(1.0f);
     });
     expect_same(expected, snapshot(trainee.model));
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step([] { return torch::tensor(1.0f); }); }),
-                HasSubstr("call backward() first"));
+    EXPECT_THAT(
+        thrown<ContractError>([&] { trainee.optimizer->step([] { return torch::tensor(1.0f); }); }),
+        HasSubstr("call backward() first"));
     trainee.optimizer->shutdown();
   });
 }
@@ -329,8 +350,9 @@ TEST(Window, AnUnknownNameInGatherLosesNoGradient) {
   on_every_rank(2, [&](const Comm& comm) {
     Trainee trainee(comm);
     trainee.backward(0);
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->gather("no such", StateKind::kExpAvg); }),
-                HasSubstr("no such"));
+    EXPECT_THAT(
+        thrown<ContractError>([&] { trainee.optimizer->gather("no such", StateKind::kExpAvg); }),
+        HasSubstr("no such"));
     trainee.optimizer->step();
     expect_same(expected, snapshot(trainee.model));
     trainee.optimizer->shutdown();
@@ -342,7 +364,8 @@ TEST(Groups, OptionsThatDifferBetweenRanksThrowOnEveryRank) {
     auto& options = trainee.optimizer->param_groups()[0].options();
     if (trainee.comm->rank() == 1) options.set_lr(5e-2);
     trainee.backward(7, 2);
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), AllOf(HasSubstr("lr"), HasSubstr("rank 1")));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                AllOf(HasSubstr("lr"), HasSubstr("rank 1")));
     options.set_lr(1e-2);
   });
 }
@@ -353,7 +376,8 @@ TEST(Groups, OptionsOutOfRangeOnOneRankThrowOnEveryRank) {
     if (trainee.comm->rank() == 1) options.set_lr(std::numeric_limits<double>::quiet_NaN());
     trainee.backward(7, 2);
     const std::string error = thrown<ContractError>([&] { trainee.optimizer->step(); });
-    EXPECT_THAT(error, trainee.comm->rank() == 1 ? HasSubstr("lr must be finite") : HasSubstr("rank 1"));
+    EXPECT_THAT(error,
+                trainee.comm->rank() == 1 ? HasSubstr("lr must be finite") : HasSubstr("rank 1"));
     options.set_lr(1e-2);
   });
 }
@@ -364,9 +388,11 @@ TEST(Groups, AGroupAddedOrTakenAwayIsRefused) {
     trainee.backward(0);
     const auto extra = torch::zeros({2}, torch::requires_grad());
     trainee.optimizer->add_param_group({std::vector<torch::Tensor>{extra}});
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("parameter groups"));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                HasSubstr("parameter groups"));
     trainee.optimizer->param_groups().clear();
-    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }), HasSubstr("parameter groups"));
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
+                HasSubstr("parameter groups"));
   });
 }
 
