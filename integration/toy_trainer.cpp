@@ -1,9 +1,11 @@
-/// Trains the tests' toy model on the ranks it finds itself among and prints what must be equal on every number of them:
-/// one line a step with loss and norm in hexadecimal, and at the end a digest of all parameters. Rank 0 speaks.
+/// Trains the tests' toy model on the ranks it finds itself among and prints what must be equal on
+/// every number of them: one line a step with loss and norm in hexadecimal, and at the end a digest
+/// of all parameters. Rank 0 speaks.
 ///
 ///   toy_trainer STAGE DTYPE WIRE STEPS [hang=R|die=R]   DTYPE: fp32 bf16 fp16; WIRE: auto bf16
 ///
-/// hang=R: rank R stops taking part after step 3. die=R: rank R announces its process id after step 3 and goes on for ever.
+/// hang=R: rank R stops taking part after step 3. die=R: rank R announces its process id after step
+/// 3 and goes on for ever.
 
 #include <torch/torch.h>
 #include <unistd.h>
@@ -57,22 +59,25 @@ void train(const Arguments& arguments, const std::shared_ptr<zero::Collective>& 
   zero::Options options = zero::testing::toy_options(arguments.stage);
   if (arguments.wire == "bf16") options.wire(torch::kBFloat16);
   zero::Optimizer optimizer(*model, zero::AdamWOptions(1e-2).weight_decay(0.1), options, comm);
-  const std::int64_t micros = arguments.die >= 0 ? comm->size() : kMicros;  // any number of ranks can lose one
+  const std::int64_t micros =
+      arguments.die >= 0 ? comm->size() : kMicros;  // any number of ranks can lose one
   for (std::int64_t step = 0; arguments.die >= 0 || step < arguments.steps; ++step) {
     zero::testing::toy_backward(optimizer, model, step, micros, comm->rank(), comm->size());
     const zero::StepResult result = optimizer.step();
     if (comm->rank() == 0 && arguments.die < 0) {
-      std::printf("step %lld loss %a norm %a applied %d\n", static_cast<long long>(step), result.loss, result.grad_norm,
-                  result.applied ? 1 : 0);
+      std::printf("step %lld loss %a norm %a applied %d\n", static_cast<long long>(step),
+                  result.loss, result.grad_norm, result.applied ? 1 : 0);
     }
     if (step == 3 && comm->rank() == arguments.hang) {
       while (true) pause();
     }
-    if (step == 3 && comm->rank() == arguments.die) std::printf("pid %d\n", static_cast<int>(getpid()));
+    if (step == 3 && comm->rank() == arguments.die)
+      std::printf("pid %d\n", static_cast<int>(getpid()));
     std::fflush(stdout);
   }
   optimizer.shutdown();
-  if (comm->rank() == 0) std::printf("digest %016llx\n", static_cast<unsigned long long>(digest_of(model)));
+  if (comm->rank() == 0)
+    std::printf("digest %016llx\n", static_cast<unsigned long long>(digest_of(model)));
 }
 
 }  // namespace

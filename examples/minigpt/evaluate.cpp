@@ -16,7 +16,8 @@ std::vector<double> gather_in_order(const std::vector<double>& mine, zero::Colle
   std::vector<std::int64_t> bits(each), all(each * ranks);
   for (std::size_t i = 0; i < each; ++i) bits[i] = std::bit_cast<std::int64_t>(mine[i]);
   comm.all_gather({bits.data(), static_cast<std::int64_t>(each), zero::DType::kInt64},
-                  {all.data(), static_cast<std::int64_t>(all.size()), zero::DType::kInt64}, "validation losses")
+                  {all.data(), static_cast<std::int64_t>(all.size()), zero::DType::kInt64},
+                  "validation losses")
       ->wait();
   std::vector<double> ordered(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -44,11 +45,12 @@ double evaluate(MiniGpt& model, const Windows& windows, zero::Collective& comm) 
     std::vector<std::int64_t> indices(
         static_cast<std::size_t>(std::min(kEvaluationBatch, windows.count() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
-    sums[static_cast<std::size_t>(i)] =
-        model->loss(batch_of(windows, indices)).item<double>() * static_cast<double>(indices.size());
+    sums[static_cast<std::size_t>(i)] = model->loss(batch_of(windows, indices)).item<double>() *
+                                        static_cast<double>(indices.size());
   }
   const std::vector<double> ordered = gather_in_order(sums, comm);
-  return std::accumulate(ordered.begin(), ordered.end(), 0.0) / static_cast<double>(windows.count());
+  return std::accumulate(ordered.begin(), ordered.end(), 0.0) /
+         static_cast<double>(windows.count());
 }
 
 std::string generate(MiniGpt& model, std::int64_t count, std::int64_t context, std::uint64_t seed) {
@@ -57,10 +59,13 @@ std::string generate(MiniGpt& model, std::int64_t count, std::int64_t context, s
   std::vector<std::int64_t> tokens{'\n'};
   for (std::int64_t i = 0; i < count; ++i) {
     const std::size_t length = std::min(tokens.size(), static_cast<std::size_t>(context));
-    const std::vector<std::int64_t> recent(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end());
+    const std::vector<std::int64_t> recent(tokens.end() - static_cast<std::ptrdiff_t>(length),
+                                           tokens.end());
     const auto logits = model->forward(torch::tensor(recent, torch::kLong).unsqueeze(0));
-    const auto last = logits.select(1, static_cast<std::int64_t>(length) - 1).to(torch::kFloat).squeeze(0);
-    tokens.push_back(torch::multinomial(torch::softmax(last / 0.8, 0), 1, false, generator).item<std::int64_t>());
+    const auto last =
+        logits.select(1, static_cast<std::int64_t>(length) - 1).to(torch::kFloat).squeeze(0);
+    tokens.push_back(torch::multinomial(torch::softmax(last / 0.8, 0), 1, false, generator)
+                         .item<std::int64_t>());
   }
   return {tokens.begin() + 1, tokens.end()};
 }

@@ -13,11 +13,12 @@ namespace minigpt {
 /// int64 [indices.size(), context + 1].
 torch::Tensor batch_of(const Windows& windows, const std::vector<std::int64_t>& indices);
 
-/// Collective: mean loss over all windows, in nats per byte. Ranks share the work; the sum runs in window order, so that
-/// the bits do not depend on world size.
+/// Collective: mean loss over all windows, in nats per byte. Ranks share the work; the sum runs in
+/// window order, so that the bits do not depend on world size.
 double evaluate(MiniGpt& model, const Windows& windows, zero::Collective& comm);
 
-/// `count` characters that the model continues a newline with; the same for the same seed and weights.
+/// `count` characters that the model continues a newline with; the same for the same seed and
+/// weights.
 std::string generate(MiniGpt& model, std::int64_t count, std::int64_t context, std::uint64_t seed);
 
 }  // namespace minigpt

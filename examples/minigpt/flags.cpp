@@ -9,58 +9,97 @@ namespace minigpt {
 namespace {
 
 void declare(CLI::App& app, Flags& flags) {
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->always_capture_default();
+  app.option_defaults()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->always_capture_default();
   const auto at_least = [](double low) { return CLI::Range(low, 1e12); };
-  app.add_option("--data", flags.data, "Text to train on; its last 10 % are held out")->required()->group("Data");
-  app.add_option("--context", flags.context, "Bytes of a sequence")->check(at_least(1))->group("Data");
-  app.add_option("--batch", flags.batch, "Sequences per step, over all ranks")->check(at_least(1))->group("Data");
-  app.add_option("--micro-batch", flags.micro_batch, "Sequences per backward call")->check(at_least(1))->group("Data");
-  app.add_option("--seed", flags.seed, "Of initial weights, sample order and generated text")->group("Data");
+  app.add_option("--data", flags.data, "Text to train on; its last 10 % are held out")
+      ->required()
+      ->group("Data");
+  app.add_option("--context", flags.context, "Bytes of a sequence")
+      ->check(at_least(1))
+      ->group("Data");
+  app.add_option("--batch", flags.batch, "Sequences per step, over all ranks")
+      ->check(at_least(1))
+      ->group("Data");
+  app.add_option("--micro-batch", flags.micro_batch, "Sequences per backward call")
+      ->check(at_least(1))
+      ->group("Data");
+  app.add_option("--seed", flags.seed, "Of initial weights, sample order and generated text")
+      ->group("Data");
   app.add_option("--layers", flags.layers)->check(at_least(1))->group("Model");
-  app.add_option("--width", flags.width, "A multiple of --heads")->check(at_least(1))->group("Model");
+  app.add_option("--width", flags.width, "A multiple of --heads")
+      ->check(at_least(1))
+      ->group("Model");
   app.add_option("--heads", flags.heads)->check(at_least(1))->group("Model");
-  app.add_option("--steps", flags.steps, "Optimizer steps; the schedule spans them")->check(at_least(1))->group("Run");
-  app.add_option("--stop-after", flags.stop_after, "End after this step, as if interrupted; 0: do not")
-      ->check(at_least(0))->group("Run");
+  app.add_option("--steps", flags.steps, "Optimizer steps; the schedule spans them")
+      ->check(at_least(1))
+      ->group("Run");
+  app.add_option("--stop-after", flags.stop_after,
+                 "End after this step, as if interrupted; 0: do not")
+      ->check(at_least(0))
+      ->group("Run");
   app.add_option("--threads", flags.threads, "Threads per rank; part of what decides the bits")
-      ->check(CLI::Range(1, 1024))->group("Run");
-  app.add_option("--eval-every", flags.eval_every, "Steps between validations; 0: none")->check(at_least(0))->group("Run");
-  app.add_option("--sample", flags.sample, "Characters to generate at the end; 0: none")->check(at_least(0))->group("Run");
+      ->check(CLI::Range(1, 1024))
+      ->group("Run");
+  app.add_option("--eval-every", flags.eval_every, "Steps between validations; 0: none")
+      ->check(at_least(0))
+      ->group("Run");
+  app.add_option("--sample", flags.sample, "Characters to generate at the end; 0: none")
+      ->check(at_least(0))
+      ->group("Run");
   app.add_option("--log", flags.log, "Write one JSON object a step to this file")->group("Run");
-  app.add_flag("--log-samples", flags.log_samples, "Log each step's sample indices too")->group("Run");
+  app.add_flag("--log-samples", flags.log_samples, "Log each step's sample indices too")
+      ->group("Run");
   app.add_option("--lr", flags.lr, "Highest learning rate")->check(at_least(0))->group("Optimizer");
-  app.add_option("--min-lr", flags.min_lr, "Learning rate at the end")->check(at_least(0))->group("Optimizer");
-  app.add_option("--warmup", flags.warmup, "Steps of linear warm-up")->check(at_least(0))->group("Optimizer");
-  app.add_option("--weight-decay", flags.weight_decay, "Of matrices")->check(at_least(0))->group("Optimizer");
+  app.add_option("--min-lr", flags.min_lr, "Learning rate at the end")
+      ->check(at_least(0))
+      ->group("Optimizer");
+  app.add_option("--warmup", flags.warmup, "Steps of linear warm-up")
+      ->check(at_least(0))
+      ->group("Optimizer");
+  app.add_option("--weight-decay", flags.weight_decay, "Of matrices")
+      ->check(at_least(0))
+      ->group("Optimizer");
   app.add_option("--beta1", flags.beta1)->check(CLI::Range(0.0, 0.999999))->group("Optimizer");
   app.add_option("--beta2", flags.beta2)->check(CLI::Range(0.0, 0.999999))->group("Optimizer");
-  app.add_option("--clip", flags.clip, "Largest gradient norm; 0: no clipping")->check(at_least(0))->group("Optimizer");
-  app.add_option("--stage", flags.stage, "ZeRO stage: 0 replicated, 1 optimizer state sharded, 2 gradients too")
-      ->check(CLI::Range(0, 2))->group("Sharding");
-  app.add_option("--precision", flags.precision, "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")
-      ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))->group("Sharding");
+  app.add_option("--clip", flags.clip, "Largest gradient norm; 0: no clipping")
+      ->check(at_least(0))
+      ->group("Optimizer");
+  app.add_option("--stage", flags.stage,
+                 "ZeRO stage: 0 replicated, 1 optimizer state sharded, 2 gradients too")
+      ->check(CLI::Range(0, 2))
+      ->group("Sharding");
+  app.add_option("--precision", flags.precision,
+                 "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")
+      ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))
+      ->group("Sharding");
   app.add_option("--wire", flags.wire, "Of gradients between ranks; auto: as the parameters")
-      ->check(CLI::IsMember({"auto", "fp32", "bf16"}))->group("Sharding");
+      ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
+      ->group("Sharding");
 }
 
 /// What the parser cannot see in one flag alone. Empty: all is well.
 std::string problem_of(const Flags& flags, int world_size) {
   const auto text = [](auto value) { return std::to_string(value); };
   if (flags.width % flags.heads != 0) {
-    return "--width must be a multiple of --heads: " + text(flags.width) + " and " + text(flags.heads);
+    return "--width must be a multiple of --heads: " + text(flags.width) + " and " +
+           text(flags.heads);
   }
   const std::int64_t per_call = flags.micro_batch * world_size;
   if (flags.batch % per_call != 0) {
-    return "--batch must be a multiple of --micro-batch times the number of ranks, " + text(flags.micro_batch) + " * " +
-           text(world_size) + "; try --batch " + text((flags.batch / per_call + 1) * per_call) + ": " + text(flags.batch);
+    return "--batch must be a multiple of --micro-batch times the number of ranks, " +
+           text(flags.micro_batch) + " * " + text(world_size) + "; try --batch " +
+           text((flags.batch / per_call + 1) * per_call) + ": " + text(flags.batch);
   }
   std::ifstream file(flags.data, std::ios::binary | std::ios::ate);
-  if (!file || std::filesystem::is_directory(flags.data)) return "--data cannot be read; check the path: " + flags.data;
+  if (!file || std::filesystem::is_directory(flags.data))
+    return "--data cannot be read; check the path: " + flags.data;
   const auto bytes = static_cast<std::int64_t>(file.tellg());
   const std::int64_t needed = 20 * (flags.context + 1);  // two windows in the held-out tenth
   if (bytes < needed) {
-    return "--data is too short; it needs " + text(needed) + " bytes for --context " + text(flags.context) + ": " +
-           flags.data + " has " + text(bytes);
+    return "--data is too short; it needs " + text(needed) + " bytes for --context " +
+           text(flags.context) + ": " + flags.data + " has " + text(bytes);
   }
   return {};
 }
@@ -69,9 +108,11 @@ std::string problem_of(const Flags& flags, int world_size) {
 
 ParsedFlags parse_flags(int argc, char** argv, int world_size) {
   ParsedFlags parsed;
-  CLI::App app("Trains a byte-level GPT with libzero's sharded optimizer.\n"
-               "Example: zero run -n 2 -- minigpt --data examples/minigpt/data/tinyshakespeare.txt --stage 2",
-               "minigpt");
+  CLI::App app(
+      "Trains a byte-level GPT with libzero's sharded optimizer.\n"
+      "Example: zero run -n 2 -- minigpt --data examples/minigpt/data/tinyshakespeare.txt --stage "
+      "2",
+      "minigpt");
   declare(app, parsed.flags);
   try {
     app.parse(argc, argv);

@@ -5,7 +5,8 @@
 
 namespace minigpt {
 
-/// Everything that the command line says. Lengths are in bytes of text, which are the model's tokens.
+/// Everything that the command line says. Lengths are in bytes of text, which are the model's
+/// tokens.
 struct Flags {
   std::string data;
   std::int64_t layers = 4;
@@ -40,7 +41,8 @@ struct ParsedFlags {
   std::string message;  ///< To be printed where exit_code is not -1.
 };
 
-/// Reads and checks the command line for a run on `world_size` ranks; of a repeated option the last one wins.
+/// Reads and checks the command line for a run on `world_size` ranks; of a repeated option the last
+/// one wins.
 ParsedFlags parse_flags(int argc, char** argv, int world_size);
 
 }  // namespace minigpt

@@ -19,7 +19,8 @@ int run(int argc, char** argv) {
   const minigpt::ParsedFlags parsed = minigpt::parse_flags(argc, argv, topology.size);
   if (parsed.exit_code >= 0) {
     // Every rank sees the same mistake: one of them says so.
-    if (topology.rank == 0) std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
+    if (topology.rank == 0)
+      std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
     return parsed.exit_code;
   }
   const auto comm = zero::connect({.topology = topology});

@@ -19,7 +19,8 @@ BlockImpl::BlockImpl(const ModelOptions& options) : heads_(options.heads) {
 
 torch::Tensor BlockImpl::forward(torch::Tensor x) {
   const auto batch = x.size(0), time = x.size(1), width = x.size(2);
-  auto heads = qkv(ln1(x)).view({batch, time, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4}).unbind(0);
+  auto heads =
+      qkv(ln1(x)).view({batch, time, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4}).unbind(0);
   auto attended = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], /*attn_mask=*/{},
                                                    /*dropout_p=*/0.0, /*is_causal=*/true);
   x = x + proj(attended.transpose(1, 2).reshape({batch, time, width}));
@@ -29,7 +30,9 @@ torch::Tensor BlockImpl::forward(torch::Tensor x) {
 TiedHeadImpl::TiedHeadImpl(const torch::Tensor& embedding)
     : weight(register_parameter("weight", embedding)) {}
 
-torch::Tensor TiedHeadImpl::forward(const torch::Tensor& x) { return torch::linear(x, weight); }
+torch::Tensor TiedHeadImpl::forward(const torch::Tensor& x) {
+  return torch::linear(x, weight);
+}
 
 MiniGptImpl::MiniGptImpl(const ModelOptions& options) : options_(options) {
   token_embedding =
@@ -43,7 +46,8 @@ MiniGptImpl::MiniGptImpl(const ModelOptions& options) : options_(options) {
 
   torch::NoGradGuard no_grad;
   const double residual_scale = 1.0 / std::sqrt(2.0 * static_cast<double>(options.layers));
-  for (auto& parameter : named_parameters()) {  // the tied matrix is drawn twice; the second draw stands
+  for (auto& parameter :
+       named_parameters()) {  // the tied matrix is drawn twice; the second draw stands
     const std::string& name = parameter.key();
     torch::Tensor& value = parameter.value();
     if (name.ends_with(".bias")) {

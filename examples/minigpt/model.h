@@ -30,7 +30,8 @@ class BlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// The output layer, tied: it registers the embedding's own tensor, so that both names stand for one parameter.
+/// The output layer, tied: it registers the embedding's own tensor, so that both names stand for
+/// one parameter.
 class TiedHeadImpl : public torch::nn::Module {
  public:
   explicit TiedHeadImpl(const torch::Tensor& embedding);
@@ -43,13 +44,16 @@ TORCH_MODULE(TiedHead);
 
 class MiniGptImpl : public torch::nn::Module {
  public:
-  /// Draws normal(0, 0.02) weights from LibTorch's default generator; proj and fc_out are divided by sqrt(2 * layers).
+  /// Draws normal(0, 0.02) weights from LibTorch's default generator; proj and fc_out are divided
+  /// by sqrt(2 * layers).
   explicit MiniGptImpl(const ModelOptions& options);
 
-  /// tokens: int64 [batch, time], time <= context. Returns logits [batch, time, 256] in the parameters' dtype.
+  /// tokens: int64 [batch, time], time <= context. Returns logits [batch, time, 256] in the
+  /// parameters' dtype.
   torch::Tensor forward(const torch::Tensor& tokens);
 
-  /// windows: int64 [batch, time + 1]. Mean cross-entropy of each next byte, in nats, a float32 scalar.
+  /// windows: int64 [batch, time + 1]. Mean cross-entropy of each next byte, in nats, a float32
+  /// scalar.
   torch::Tensor loss(const torch::Tensor& windows);
 
  private:

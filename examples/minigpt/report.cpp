@@ -54,7 +54,8 @@ void JsonLog::write(const std::string& line) {
 }
 
 Progress::Progress(std::int64_t total_steps)
-    : total_(total_steps), terminal_(isatty(STDERR_FILENO) != 0 || std::getenv("ZERO_RUN_TERMINAL") != nullptr) {}
+    : total_(total_steps),
+      terminal_(isatty(STDERR_FILENO) != 0 || std::getenv("ZERO_RUN_TERMINAL") != nullptr) {}
 
 void Progress::show(std::int64_t step, double loss, double tokens_per_second, double grad_norm,
                     std::int64_t bytes_per_rank) {
@@ -63,9 +64,11 @@ void Progress::show(std::int64_t step, double loss, double tokens_per_second, do
   if (!terminal_ && step % every != 0 && step != total_) return;
   const auto filled = static_cast<std::size_t>(kWidth * step / total_);
   const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
-  std::fprintf(stderr, "[%s] step %lld/%lld  loss %.4f  %.0f tokens/s  grad norm %.3f  %.2f MiB/rank%s", bar.c_str(),
-               static_cast<long long>(step), static_cast<long long>(total_), loss, tokens_per_second, grad_norm,
-               static_cast<double>(bytes_per_rank) / (1 << 20), terminal_ ? "   \r" : "\n");
+  std::fprintf(stderr,
+               "[%s] step %lld/%lld  loss %.4f  %.0f tokens/s  grad norm %.3f  %.2f MiB/rank%s",
+               bar.c_str(), static_cast<long long>(step), static_cast<long long>(total_), loss,
+               tokens_per_second, grad_norm, static_cast<double>(bytes_per_rank) / (1 << 20),
+               terminal_ ? "   \r" : "\n");
   std::fflush(stderr);
 }
 

@@ -40,7 +40,8 @@ class Progress {
  public:
   explicit Progress(std::int64_t total_steps);
 
-  void show(std::int64_t step, double loss, double tokens_per_second, double grad_norm, std::int64_t bytes_per_rank);
+  void show(std::int64_t step, double loss, double tokens_per_second, double grad_norm,
+            std::int64_t bytes_per_rank);
 
   /// A line of its own.
   void say(const std::string& line);

@@ -13,7 +13,8 @@ class Windows {
 
   std::int64_t count() const noexcept { return count_; }
 
-  /// The bytes of windows `indices`, as int64, one window after the other: indices.size() * (context + 1) values.
+  /// The bytes of windows `indices`, as int64, one window after the other: indices.size() *
+  /// (context + 1) values.
   std::vector<std::int64_t> bytes(const std::vector<std::int64_t>& indices) const;
 
  private:
@@ -30,8 +31,8 @@ struct TextData {
 /// Throws std::runtime_error naming the file if it cannot be read.
 TextData read_text(const std::string& path, std::int64_t context);
 
-/// The order of samples: position p of the run is a sample of epoch p / count, each epoch a permutation of its own that
-/// depends on (seed, epoch) alone, never on rank or world size.
+/// The order of samples: position p of the run is a sample of epoch p / count, each epoch a
+/// permutation of its own that depends on (seed, epoch) alone, never on rank or world size.
 class SampleOrder {
  public:
   SampleOrder(std::int64_t count, std::uint64_t seed);

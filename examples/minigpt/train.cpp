@@ -24,16 +24,19 @@ Precision precision_of(const std::string& flag) {
   if (flag == "fp32") return {torch::kFloat, "fp32"};
   if (flag == "bf16") return {torch::kBFloat16, "bf16"};
   if (flag == "fp16") return {torch::kHalf, "fp16"};
-  if (zero::cpu_has_bfloat16()) return {torch::kBFloat16, "bf16 (auto: this CPU has bf16 instructions)"};
+  if (zero::cpu_has_bfloat16())
+    return {torch::kBFloat16, "bf16 (auto: this CPU has bf16 instructions)"};
   return {torch::kFloat, "fp32 (auto: this CPU has no bf16 instructions)"};
 }
 
 /// Linear warm-up, then a cosine down to min_lr at the last step. `step` counts from 1.
 double learning_rate(const Flags& flags, std::int64_t step) {
-  if (step <= flags.warmup) return flags.lr * static_cast<double>(step) / static_cast<double>(flags.warmup);
+  if (step <= flags.warmup)
+    return flags.lr * static_cast<double>(step) / static_cast<double>(flags.warmup);
   const double done = static_cast<double>(step - flags.warmup) /
                       static_cast<double>(std::max<std::int64_t>(1, flags.steps - flags.warmup));
-  return flags.min_lr + 0.5 * (flags.lr - flags.min_lr) * (1.0 + std::cos(std::numbers::pi * std::min(done, 1.0)));
+  return flags.min_lr +
+         0.5 * (flags.lr - flags.min_lr) * (1.0 + std::cos(std::numbers::pi * std::min(done, 1.0)));
 }
 
 zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& adamw) {
@@ -41,32 +44,37 @@ zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& ad
   options.stage(flags.stage).clip_norm(flags.clip);
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
-  const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) { return tensor.dim() < 2; };
+  const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) {
+    return tensor.dim() < 2;
+  };
   options.groups({{is_no_matrix, zero::AdamWOptions(adamw).weight_decay(0.0)}});
   return options;
 }
 
 /// The rank's share of one step: micro-batch i of the global batch belongs to rank i mod size.
 void backward_of(zero::Optimizer& optimizer, MiniGpt& model, const Windows& windows,
-                 const std::vector<std::int64_t>& samples, std::int64_t micro_batch, const zero::Collective& comm) {
-  for (std::int64_t begin = comm.rank() * micro_batch; begin < static_cast<std::int64_t>(samples.size());
-       begin += comm.size() * micro_batch) {
-    const std::vector<std::int64_t> micro(samples.begin() + begin, samples.begin() + begin + micro_batch);
+                 const std::vector<std::int64_t>& samples, std::int64_t micro_batch,
+                 const zero::Collective& comm) {
+  for (std::int64_t begin = comm.rank() * micro_batch;
+       begin < static_cast<std::int64_t>(samples.size()); begin += comm.size() * micro_batch) {
+    const std::vector<std::int64_t> micro(samples.begin() + begin,
+                                          samples.begin() + begin + micro_batch);
     optimizer.backward(model->loss(batch_of(windows, micro)));
   }
 }
 
-std::string introduction(const Flags& flags, const zero::Optimizer& optimizer, const Precision& precision,
-                         const zero::Collective& comm) {
+std::string introduction(const Flags& flags, const zero::Optimizer& optimizer,
+                         const Precision& precision, const zero::Collective& comm) {
   std::int64_t elements = 0;
   for (const auto& parameter : optimizer.layout().parameters()) {
     if (parameter.alias_of < 0) elements += parameter.numel();
   }
   char text[256];
-  std::snprintf(text, sizeof text, "minigpt: %.2f M parameters on %d rank%s (%s), stage %d, %s, %d thread%s a rank",
+  std::snprintf(text, sizeof text,
+                "minigpt: %.2f M parameters on %d rank%s (%s), stage %d, %s, %d thread%s a rank",
                 static_cast<double>(elements) / 1e6, comm.size(), comm.size() == 1 ? "" : "s",
-                std::string(comm.backend()).c_str(), flags.stage, precision.explanation.c_str(), flags.threads,
-                flags.threads == 1 ? "" : "s");
+                std::string(comm.backend()).c_str(), flags.stage, precision.explanation.c_str(),
+                flags.threads, flags.threads == 1 ? "" : "s");
   return text;
 }
 
@@ -79,7 +87,9 @@ class Training {
         data_(read_text(flags.data, flags.context)),
         precision_(precision_of(flags.precision)),
         model_(make_model(flags, precision_.dtype)),
-        adamw_(zero::AdamWOptions(flags.lr).betas({flags.beta1, flags.beta2}).weight_decay(flags.weight_decay)),
+        adamw_(zero::AdamWOptions(flags.lr)
+                   .betas({flags.beta1, flags.beta2})
+                   .weight_decay(flags.weight_decay)),
         optimizer_(*model_, adamw_, optimizer_options(flags, adamw_), comm),
         log_(is_speaker_ ? flags.log : std::string()),
         progress_(last_step()) {}
@@ -90,7 +100,8 @@ class Training {
     SampleOrder order(data_.training.count(), flags_.seed);
     for (std::int64_t step = 1; step <= last_step(); ++step) {
       one_step(step, order.at((step - 1) * flags_.batch, flags_.batch));
-      const bool is_due = flags_.eval_every > 0 && (step % flags_.eval_every == 0 || step == last_step());
+      const bool is_due =
+          flags_.eval_every > 0 && (step % flags_.eval_every == 0 || step == last_step());
       if (is_due) evaluate_and_say(step);
     }
     optimizer_.shutdown();
@@ -118,10 +129,13 @@ class Training {
     backward_of(optimizer_, model_, data_.training, samples, flags_.micro_batch, *comm_);
     const zero::StepResult result = optimizer_.step();
     if (!is_speaker_) return;
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double tokens_per_second = static_cast<double>(flags_.batch * flags_.context) / seconds;
-    log_.step({step, lr, seconds, tokens_per_second, result, flags_.log_samples ? &samples : nullptr});
-    progress_.show(step, result.loss, tokens_per_second, result.grad_norm, optimizer_.memory().total());
+    log_.step(
+        {step, lr, seconds, tokens_per_second, result, flags_.log_samples ? &samples : nullptr});
+    progress_.show(step, result.loss, tokens_per_second, result.grad_norm,
+                   optimizer_.memory().total());
     if (!result.applied) say("step " + std::to_string(step) + " was skipped: " + result.reason);
   }
 
@@ -130,7 +144,8 @@ class Training {
     if (!is_speaker_) return;
     log_.evaluation(step, loss);
     char text[96];
-    std::snprintf(text, sizeof text, "step %lld: validation loss %.4f nats per byte", static_cast<long long>(step), loss);
+    std::snprintf(text, sizeof text, "step %lld: validation loss %.4f nats per byte",
+                  static_cast<long long>(step), loss);
     say(text);
   }
 

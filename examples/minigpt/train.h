@@ -7,7 +7,8 @@
 
 namespace minigpt {
 
-/// Trains as the flags say, on all ranks of `comm`. Only rank 0 talks. Throws what libzero and LibTorch throw.
+/// Trains as the flags say, on all ranks of `comm`. Only rank 0 talks. Throws what libzero and
+/// LibTorch throw.
 void train(const Flags& flags, const std::shared_ptr<zero::Collective>& comm);
 
 }  // namespace minigpt

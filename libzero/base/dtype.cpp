@@ -18,7 +18,8 @@ std::int64_t size_of(DType dtype) {
     case DType::kUInt8:
       return 1;
   }
-  throw ContractError("dtype: not a known element type: " + std::to_string(static_cast<int>(dtype)));
+  throw ContractError("dtype: not a known element type: " +
+                      std::to_string(static_cast<int>(dtype)));
 }
 
 std::string_view name_of(DType dtype) noexcept {

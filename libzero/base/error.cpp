@@ -2,6 +2,8 @@
 
 namespace zero {
 
-void throw_contract_error(const std::string& message) { throw ContractError(message); }
+void throw_contract_error(const std::string& message) {
+  throw ContractError(message);
+}
 
 }  // namespace zero

@@ -2,8 +2,8 @@
 
 /// The errors that libzero throws.
 ///
-/// Messages put static text first, values last, name the parameter, rank or file, and say what to do next.
-/// The library never prints and never exits.
+/// Messages put static text first, values last, name the parameter, rank or file, and say what to
+/// do next. The library never prints and never exits.
 
 #include <stdexcept>
 #include <string>
@@ -16,13 +16,15 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The caller broke a rule. Nothing was changed; where several ranks are involved, every one of them throws.
+/// The caller broke a rule. Nothing was changed; where several ranks are involved, every one of
+/// them throws.
 class ContractError : public Error {
  public:
   using Error::Error;
 };
 
-/// A peer died or fell silent, or the network failed. The communicator is dead: destroy it and start again.
+/// A peer died or fell silent, or the network failed. The communicator is dead: destroy it and
+/// start again.
 class CommError : public Error {
  public:
   using Error::Error;
@@ -51,9 +53,10 @@ class Unavailable : public Error {
 
 }  // namespace zero
 
-/// Checks a rule that the caller must keep, in release builds too. `message` is evaluated only on failure.
-#define ZERO_REQUIRE(condition, message)            \
-  do {                                              \
-    if (!(condition)) [[unlikely]]                  \
-      ::zero::throw_contract_error(message);        \
+/// Checks a rule that the caller must keep, in release builds too. `message` is evaluated only on
+/// failure.
+#define ZERO_REQUIRE(condition, message)     \
+  do {                                       \
+    if (!(condition)) [[unlikely]]           \
+      ::zero::throw_contract_error(message); \
   } while (false)

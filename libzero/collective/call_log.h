@@ -21,12 +21,15 @@ struct OperationCounters {
   double seconds = 0.0;    ///< That callers spent inside the call and in Work::wait().
 };
 
-/// Payload bytes that `rank` of `size` ranks must send, whatever the backend's algorithm; n is
-/// count times the bytes of an element, N is size:
-///   reduce_scatter, all_gather   (N - 1) * n             n: one slice, so that this is (N - 1) / N
-///   of the whole all_reduce                   2 * (N - 1) * n / N     a reduce_scatter and an
-///   all_gather broadcast                    (N - 1) * n on the root, 0 elsewhere barrier, split,
-///   shutdown     0
+// clang-format off
+/// Payload bytes that `rank` of `size` ranks must send, whatever the backend's algorithm; n is count
+/// times the bytes of an element, N is size:
+///
+///   reduce_scatter, all_gather    (N - 1) * n          n: one slice, so (N - 1) / N of the whole
+///   all_reduce                    2 * (N - 1) * n / N  a reduce_scatter and an all_gather
+///   broadcast                     (N - 1) * n          on the root, 0 elsewhere
+///   barrier, split, shutdown      0
+// clang-format on
 std::int64_t payload_bytes(const CallHeader& call, int rank, int size);
 
 /// Any thread.

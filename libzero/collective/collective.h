@@ -2,17 +2,20 @@
 
 /// The narrow interface behind which ranks talk: raw memory, no LibTorch.
 ///
-/// Calls of one Collective must be issued in the same order on every rank, one at a time (any thread, but not two at
-/// once); abort() is the exception. Ranks that need to talk independently take a communicator each: split().
+/// Calls of one Collective must be issued in the same order on every rank, one at a time (any
+/// thread, but not two at once); abort() is the exception. Ranks that need to talk independently
+/// take a communicator each: split().
 ///
-/// What a rank can see to be wrong by itself (counts, types, overlaps, a root outside the world) is refused at once: the
-/// call throws ContractError on this rank, and counts as never made. Everything else comes out of Work::wait(), except
-/// that a Collective that is dead or shut down may throw from the call itself; split() and shutdown() always do.
+/// What a rank can see to be wrong by itself (counts, types, overlaps, a root outside the world) is
+/// refused at once: the call throws ContractError on this rank, and counts as never made.
+/// Everything else comes out of Work::wait(), except that a Collective that is dead or shut down
+/// may throw from the call itself; split() and shutdown() always do.
 ///
-/// Before any payload moves, ranks compare what they are about to do. If operation, count, dtype, reduction or root
-/// differ, every rank gets a ContractError that says what each rank asked for, nothing is written, and the Collective
-/// stays usable. Any other failure is a CommError that names the peer, the number of the collective, its label and what
-/// happened before; after it the Collective is dead and every later call throws CommError.
+/// Before any payload moves, ranks compare what they are about to do. If operation, count, dtype,
+/// reduction or root differ, every rank gets a ContractError that says what each rank asked for,
+/// nothing is written, and the Collective stays usable. Any other failure is a CommError that names
+/// the peer, the number of the collective, its label and what happened before; after it the
+/// Collective is dead and every later call throws CommError.
 
 #include <cstdint>
 #include <exception>
@@ -48,43 +51,46 @@ class Work {
   /// True when the work has ended, well or badly. Never blocks, never throws.
   virtual bool test() noexcept = 0;
 
-  /// Blocks until the work has ended, at most until the Collective's timeout, and throws what went wrong:
-  /// ContractError or CommError. Afterwards the buffers are the caller's again.
+  /// Blocks until the work has ended, at most until the Collective's timeout, and throws what went
+  /// wrong: ContractError or CommError. Afterwards the buffers are the caller's again.
   virtual void wait() = 0;
 };
 
 using WorkPtr = std::shared_ptr<Work>;
 
-/// Called on finished pieces of a reduce_scatter's output while they are in cache. Pieces start at multiples of
-/// kEpilogueBlock elements, end at one or at the end of the output, cover it once, and come in ascending order on one
-/// thread. Must not throw and must not call the Collective.
+/// Called on finished pieces of a reduce_scatter's output while they are in cache. Pieces start at
+/// multiples of kEpilogueBlock elements, end at one or at the end of the output, cover it once, and
+/// come in ascending order on one thread. Must not throw and must not call the Collective.
 using Epilogue = std::function<void(std::int64_t begin, std::int64_t count)>;
 inline constexpr std::int64_t kEpilogueBlock = 4096;
 
 struct ReduceScatterOptions {
-  bool accumulate = false;     ///< Add onto the output's present content instead of onto zero.
-  Epilogue epilogue = nullptr; ///< May be empty.
+  bool accumulate = false;      ///< Add onto the output's present content instead of onto zero.
+  Epilogue epilogue = nullptr;  ///< May be empty.
   std::string label;
 };
 
 class Collective {
  public:
-  virtual ~Collective() = default;  ///< Never blocks longer than the timeout; prefer shutdown() first.
+  virtual ~Collective() =
+      default;  ///< Never blocks longer than the timeout; prefer shutdown() first.
 
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual std::string_view backend() const noexcept = 0;  ///< "self", "threads", "gloo", ...
 
   /// in: size() slices of out.count elements, float32, bfloat16 or float16. out: float32.
-  /// out[i] = (accumulate ? out[i] : +0) + in_0[i] + in_1[i] + ... in rank order, each term widened to fp32 first.
-  /// The result does not depend on backend, segmentation or thread count. in and out must not overlap.
+  /// out[i] = (accumulate ? out[i] : +0) + in_0[i] + in_1[i] + ... in rank order, each term widened
+  /// to fp32 first. The result does not depend on backend, segmentation or thread count. in and out
+  /// must not overlap.
   virtual WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) = 0;
 
-  /// out: size() slices of in.count elements, slice r from rank r. In place when in.data is slice rank() of out.
+  /// out: size() slices of in.count elements, slice r from rank r. In place when in.data is slice
+  /// rank() of out.
   virtual WorkPtr all_gather(ConstBuffer in, Buffer out, std::string_view label) = 0;
 
-  /// In place, on every rank. Sums of floating types add in rank order in fp32 (onto +0) and round once; MAX of floating
-  /// types is not offered. int64 knows SUM (wrapping) and MAX.
+  /// In place, on every rank. Sums of floating types add in rank order in fp32 (onto +0) and round
+  /// once; MAX of floating types is not offered. int64 knows SUM (wrapping) and MAX.
   virtual WorkPtr all_reduce(Buffer data, ReduceOp op, std::string_view label) = 0;
 
   /// Copies root's data to every rank; any dtype.
@@ -92,20 +98,23 @@ class Collective {
 
   virtual WorkPtr barrier(std::string_view label) = 0;
 
-  /// Collective. Ranks with equal `color` (>= 0) form a new communicator, ordered by (key, rank); it has the parent's
-  /// timeout, its own sequence numbers and its own fate. A negative color gives nullptr to that rank.
+  /// Collective. Ranks with equal `color` (>= 0) form a new communicator, ordered by (key, rank);
+  /// it has the parent's timeout, its own sequence numbers and its own fate. A negative color gives
+  /// nullptr to that rank.
   virtual std::shared_ptr<Collective> split(int color, int key) = 0;
 
-  /// Any thread, any time: what is in flight and every later call fails with CommError(why), here and, as soon as they
-  /// hear of it, on the other ranks. The first reason stands.
+  /// Any thread, any time: what is in flight and every later call fails with CommError(why), here
+  /// and, as soon as they hear of it, on the other ranks. The first reason stands.
   virtual void abort(std::string_view why) noexcept = 0;
 
-  /// Collective: waits for all ranks, then leaves in good order, so that nobody takes the leaving for a death. Later
-  /// calls throw ContractError; a second shutdown does nothing. On a dead communicator it only tidies up.
+  /// Collective: waits for all ranks, then leaves in good order, so that nobody takes the leaving
+  /// for a death. Later calls throw ContractError; a second shutdown does nothing. On a dead
+  /// communicator it only tidies up.
   virtual void shutdown() = 0;
 };
 
-/// Work that ended before its call returned. The first form succeeded, the second rethrows `error` from wait().
+/// Work that ended before its call returned. The first form succeeded, the second rethrows `error`
+/// from wait().
 WorkPtr finished_work();
 WorkPtr failed_work(std::exception_ptr error);
 

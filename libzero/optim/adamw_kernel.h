@@ -1,18 +1,21 @@
 #pragma once
 
+// clang-format off
 /// AdamW over contiguous memory. Adam: Kingma & Ba 2015 (arXiv 1412.6980), algorithm 1; decoupled
 /// weight decay: Loshchilov & Hutter 2019 (arXiv 1711.05101), algorithm 2. The order of operations
 /// is that of torch's AdamW without amsgrad:
 ///
-///   g  = gradient * gradient_factor
-///   p  = p * (1 - lr * weight_decay)                                      (1711.05101, line 12,
-///   schedule times lr) m  = beta1 * m + (1 - beta1) * g (1412.6980, first moment) v  = beta2 * v +
-///   ((1 - beta2) * g) * g                                (1412.6980, second moment) p  = p -
-///   (step_size * m) / (sqrt(v) / sqrt(1 - beta2^t) + eps)        (1412.6980, update) with
-///   step_size = lr / (1 - beta1^t), t the number of applied steps, this one included.
+///   g = gradient * gradient_factor
+///   p = p * (1 - lr * weight_decay)                 1711.05101, line 12, schedule times lr
+///   m = beta1 * m + (1 - beta1) * g                 1412.6980, first moment
+///   v = beta2 * v + ((1 - beta2) * g) * g           1412.6980, second moment
+///   p = p - (step_size * m) / (sqrt(v) / sqrt(1 - beta2^t) + eps)      1412.6980, update
+///
+/// with step_size = lr / (1 - beta1^t), t the number of applied steps, this one included.
 ///
 /// fp32 throughout; every product and sum is rounded on its own (no fused multiply-add), so that
 /// every instruction set gives the same bits.
+// clang-format on
 
 #include <cstdint>
 

@@ -56,13 +56,17 @@ std::string fact_at(const std::vector<std::string>& facts, std::size_t index) {
   return index < facts.size() ? facts[index] : "nothing";
 }
 
-Difference first_difference(const std::vector<std::string>& mine, const std::vector<std::string>& reference) {
+Difference first_difference(const std::vector<std::string>& mine,
+                            const std::vector<std::string>& reference) {
   std::size_t index = 0;
-  while (index < std::max(mine.size(), reference.size()) && fact_at(mine, index) == fact_at(reference, index)) ++index;
+  while (index < std::max(mine.size(), reference.size()) &&
+         fact_at(mine, index) == fact_at(reference, index))
+    ++index;
   Difference difference;
   difference.index = static_cast<std::int64_t>(index);
   const std::string fact = fact_at(mine, index);
-  std::memcpy(difference.fact.data(), fact.data(), std::min(fact.size(), difference.fact.size() - 1));
+  std::memcpy(difference.fact.data(), fact.data(),
+              std::min(fact.size(), difference.fact.size() - 1));
   return difference;
 }
 
@@ -70,9 +74,10 @@ Difference first_difference(const std::vector<std::string>& mine, const std::vec
   const std::vector<std::string> reference = reference_facts(comm, facts);
   const Difference mine = first_difference(facts, reference);
   std::vector<Difference> all(static_cast<std::size_t>(comm.size()));
-  comm.all_gather({&mine, sizeof(Difference), DType::kUInt8},
-                  {all.data(), static_cast<std::int64_t>(all.size() * sizeof(Difference)), DType::kUInt8},
-                  "first difference of the model tables")
+  comm.all_gather(
+          {&mine, sizeof(Difference), DType::kUInt8},
+          {all.data(), static_cast<std::int64_t>(all.size() * sizeof(Difference)), DType::kUInt8},
+          "first difference of the model tables")
       ->wait();
   std::size_t first = 0;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -80,9 +85,10 @@ Difference first_difference(const std::vector<std::string>& mine, const std::vec
                         std::string(all[rank].fact.data()) == "nothing";
     if (!agrees && (first == 0 || all[rank].index < all[first].index)) first = rank;
   }
-  throw ContractError("ranks disagree about the model or the options; build them alike on every rank: rank " +
-                      std::to_string(first) + " has '" + all[first].fact.data() + "' where rank 0 has '" +
-                      fact_at(reference, static_cast<std::size_t>(all[first].index)) + "'");
+  throw ContractError(
+      "ranks disagree about the model or the options; build them alike on every rank: rank " +
+      std::to_string(first) + " has '" + all[first].fact.data() + "' where rank 0 has '" +
+      fact_at(reference, static_cast<std::size_t>(all[first].index)) + "'");
 }
 
 }  // namespace
@@ -91,7 +97,9 @@ void require_agreement(Collective& comm, std::vector<std::string> facts) {
   for (std::string& fact : facts) fact = in_one_line(std::move(fact));
   const std::uint64_t mine = hash_of(facts);
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()));
-  comm.all_gather({&mine, 1, DType::kInt64}, {hashes.data(), comm.size(), DType::kInt64}, "model fingerprint")->wait();
+  comm.all_gather({&mine, 1, DType::kInt64}, {hashes.data(), comm.size(), DType::kInt64},
+                  "model fingerprint")
+      ->wait();
   for (const std::uint64_t hash : hashes) {
     if (hash != hashes.front()) throw_disagreement(comm, facts);
   }

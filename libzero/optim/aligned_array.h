@@ -16,7 +16,8 @@ class AlignedArray {
 
   AlignedArray() = default;
   explicit AlignedArray(std::int64_t size)
-      : data_(static_cast<T*>(::operator new(byte_count(size), std::align_val_t{kAlignment}))), size_(size) {
+      : data_(static_cast<T*>(::operator new (byte_count(size), std::align_val_t{kAlignment}))),
+        size_(size) {
     std::memset(data_.get(), 0, byte_count(size));
   }
 
@@ -27,9 +28,13 @@ class AlignedArray {
 
  private:
   struct Free {
-    void operator()(T* pointer) const noexcept { ::operator delete(pointer, std::align_val_t{kAlignment}); }
+    void operator()(T* pointer) const noexcept {
+      ::operator delete (pointer, std::align_val_t{kAlignment});
+    }
   };
-  static std::size_t byte_count(std::int64_t size) { return static_cast<std::size_t>(size) * sizeof(T); }
+  static std::size_t byte_count(std::int64_t size) {
+    return static_cast<std::size_t>(size) * sizeof(T);
+  }
 
   std::unique_ptr<T[], Free> data_;
   std::int64_t size_ = 0;

@@ -25,7 +25,9 @@ class CommClock {
   class Running {
    public:
     explicit Running(std::atomic<std::int64_t>& total) : total_(total) {}
-    ~Running() { total_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count(); }
+    ~Running() {
+      total_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
+    }
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 

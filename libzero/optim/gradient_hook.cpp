@@ -11,7 +11,8 @@ namespace {
 
 class PostHook : public torch::autograd::FunctionPostHook {
  public:
-  explicit PostHook(std::function<void(const at::Tensor&)> on_gradient) : on_gradient_(std::move(on_gradient)) {}
+  explicit PostHook(std::function<void(const at::Tensor&)> on_gradient)
+      : on_gradient_(std::move(on_gradient)) {}
 
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
                                             const torch::autograd::variable_list& inputs) override {
@@ -25,10 +26,13 @@ class PostHook : public torch::autograd::FunctionPostHook {
 
 }  // namespace
 
-GradientHook::GradientHook(const at::Tensor& parameter, std::function<void(const at::Tensor&)> on_gradient)
+GradientHook::GradientHook(const at::Tensor& parameter,
+                           std::function<void(const at::Tensor&)> on_gradient)
     : node_(torch::autograd::impl::grad_accumulator(parameter)),
       key_(node_->add_post_hook(std::make_unique<PostHook>(std::move(on_gradient)))) {}
 
-GradientHook::~GradientHook() { node_->del_post_hook(key_); }
+GradientHook::~GradientHook() {
+  node_->del_post_hook(key_);
+}
 
 }  // namespace zero

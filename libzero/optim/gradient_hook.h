@@ -14,12 +14,14 @@ namespace zero {
 
 /// Calls a function each time autograd has written a parameter's gradient. Unhooks when destroyed.
 ///
-/// Holds the accumulator node: the parameter only refers to it weakly, and a node that is let go takes the hook with it
-/// in silence. The function runs on the thread that runs backward, with gradients off; what it throws leaves backward. It
-/// is given the gradient that arrived, before it was added to `.grad`: undefined where autograd ran the node with nothing.
+/// Holds the accumulator node: the parameter only refers to it weakly, and a node that is let go
+/// takes the hook with it in silence. The function runs on the thread that runs backward, with
+/// gradients off; what it throws leaves backward. It is given the gradient that arrived, before it
+/// was added to `.grad`: undefined where autograd ran the node with nothing.
 class GradientHook {
  public:
-  GradientHook(const at::Tensor& parameter, std::function<void(const at::Tensor& arrived)> on_gradient);
+  GradientHook(const at::Tensor& parameter,
+               std::function<void(const at::Tensor& arrived)> on_gradient);
   ~GradientHook();
   GradientHook(const GradientHook&) = delete;
   GradientHook& operator=(const GradientHook&) = delete;

@@ -13,7 +13,8 @@
 namespace zero {
 namespace {
 
-/// Counts a bucket as unpacked until it is destroyed: with its task done, or dropped after an error.
+/// Counts a bucket as unpacked until it is destroyed: with its task done, or dropped after an
+/// error.
 class UnpackedBucket {
  public:
   explicit UnpackedBucket(std::atomic<int>& count) : count_(&count) { count_->fetch_add(1); }
@@ -47,9 +48,10 @@ void zero_gradient(const at::Tensor& gradient) {
 
 }  // namespace
 
-GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-                                 Collective& comm, TaskQueue& queue, AlignedArray<std::byte>& staging, CommClock& clock,
-                                 ReducerOptions options)
+GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table,
+                                 std::vector<BucketState>& states, Collective& comm,
+                                 TaskQueue& queue, AlignedArray<std::byte>& staging,
+                                 CommClock& clock, ReducerOptions options)
     : layout_(layout),
       table_(table),
       states_(states),
@@ -65,9 +67,11 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table, st
   for (const Bucket& bucket : layout_.buckets()) {
     for (const std::int32_t parameter : bucket.parameters) {
       const at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];
-      if (options_.keep_gradients) kept_[static_cast<std::size_t>(parameter)] = at::zeros_like(tensor);
+      if (options_.keep_gradients)
+        kept_[static_cast<std::size_t>(parameter)] = at::zeros_like(tensor);
       hooks_.push_back(std::make_unique<GradientHook>(
-          tensor, [this, parameter](const at::Tensor& arrived) { on_gradient(parameter, arrived); }));
+          tensor,
+          [this, parameter](const at::Tensor& arrived) { on_gradient(parameter, arrived); }));
     }
   }
   restore_gradients();
@@ -88,9 +92,12 @@ void GradientReducer::require_own_gradients() const {
       const auto p = static_cast<std::size_t>(parameter);
       const at::Tensor& gradient = table_.tensors[p].grad();
       ZERO_REQUIRE(!gradient.defined() || is_same_memory(gradient, kept_[p]),
-                   "backward: somebody has set .grad, which would count as a gradient; gradients come through "
-                   "Optimizer::backward only, drop this one with mutable_grad().reset() or Optimizer::zero_grad(): "
-                   "parameter " + table_.specs[p].name);
+                   "backward: somebody has set .grad, which would count as a gradient; gradients "
+                   "come through "
+                   "Optimizer::backward only, drop this one with mutable_grad().reset() or "
+                   "Optimizer::zero_grad(): "
+                   "parameter " +
+                       table_.specs[p].name);
     }
   }
 }
@@ -124,7 +131,8 @@ void GradientReducer::begin_backward(std::int64_t number, std::string label) {
 
 void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& arrived) {
   const auto p = static_cast<std::size_t>(parameter);
-  if (in_backward_ && !arrived.defined()) return;  // autograd ran the node with nothing: end_backward settles it
+  if (in_backward_ && !arrived.defined())
+    return;  // autograd ran the node with nothing: end_backward settles it
   try {
     require_acceptable(parameter, arrived);
   } catch (...) {
@@ -142,17 +150,25 @@ void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& arri
 void GradientReducer::require_acceptable(std::int32_t parameter, const at::Tensor& arrived) const {
   const auto p = static_cast<std::size_t>(parameter);
   const std::string& name = table_.specs[p].name;
-  ZERO_REQUIRE(in_backward_,
-               "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
-               "loss.backward(): parameter " + name);
-  ZERO_REQUIRE(arrived.layout() == at::kStrided,
-               "sparse gradients are not supported; build the embedding with sparse(false): parameter " + name);
+  ZERO_REQUIRE(
+      in_backward_,
+      "a gradient arrived outside Optimizer::backward; call optimizer.backward(loss) instead of "
+      "loss.backward(): parameter " +
+          name);
+  ZERO_REQUIRE(
+      arrived.layout() == at::kStrided,
+      "sparse gradients are not supported; build the embedding with sparse(false): parameter " +
+          name);
   ZERO_REQUIRE(!ready_[p] || options_.defer,
-               "a second gradient arrived in one backward, after the first may have left; construct the optimizer with "
-               "Options().defer_reduction(true): parameter " + name);
+               "a second gradient arrived in one backward, after the first may have left; "
+               "construct the optimizer with "
+               "Options().defer_reduction(true): parameter " +
+                   name);
   const at::Tensor& gradient = table_.tensors[p].grad();
-  ZERO_REQUIRE(gradient.defined() && gradient.sizes() == at::IntArrayRef(table_.specs[p].shape),
-               "a hook has replaced .grad by a tensor of another shape; leave .grad alone: parameter " + name);
+  ZERO_REQUIRE(
+      gradient.defined() && gradient.sizes() == at::IntArrayRef(table_.specs[p].shape),
+      "a hook has replaced .grad by a tensor of another shape; leave .grad alone: parameter " +
+          name);
 }
 
 void GradientReducer::take_gradient(std::int32_t parameter) {
@@ -171,7 +187,8 @@ void GradientReducer::end_backward(bool expect_all) {
     for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const auto p = static_cast<std::size_t>(parameter);
       if (!ready_[p]) {
-        if (expect_all && (first_unused_ < 0 || parameter < first_unused_)) first_unused_ = parameter;
+        if (expect_all && (first_unused_ < 0 || parameter < first_unused_))
+          first_unused_ = parameter;
       } else if (options_.defer) {
         take_gradient(parameter);
       }
@@ -186,7 +203,8 @@ void GradientReducer::queue_ready_buckets() {
   while (next_bucket_ < missing_.size() && missing_[next_bucket_] == 0) {
     const auto bucket = static_cast<std::int32_t>(next_bucket_++);
     std::vector<at::Tensor> gradients;
-    for (const std::int32_t parameter : layout_.buckets()[static_cast<std::size_t>(bucket)].parameters) {
+    for (const std::int32_t parameter :
+         layout_.buckets()[static_cast<std::size_t>(bucket)].parameters) {
       gradients.push_back(std::move(gradients_[static_cast<std::size_t>(parameter)]));
     }
     queue_.submit([this, bucket, gradients = std::move(gradients), accumulate = accumulate_,
@@ -225,23 +243,28 @@ void GradientReducer::reduce(std::int32_t bucket, bool accumulate, const std::st
   if (slice == 0) return;  // nothing but zero-size parameters
   const auto sum_squares = [&state](std::int64_t begin, std::int64_t count) {
     for (std::int64_t i = begin; i < begin + count; i += kEpilogueBlock) {
-      state.block_sums[static_cast<std::size_t>(i / kEpilogueBlock)] =
-          block_sum_of_squares(state.accumulator.data() + i, std::min(kEpilogueBlock, begin + count - i));
+      state.block_sums[static_cast<std::size_t>(i / kEpilogueBlock)] = block_sum_of_squares(
+          state.accumulator.data() + i, std::min(kEpilogueBlock, begin + count - i));
     }
   };
   const DType wire = options_.wire[static_cast<std::size_t>(bucket)];
   clock_.timed([&] {
-    comm_.reduce_scatter({staging_.data(), slice * comm_.size(), wire},
-                         {state.accumulator.data(), slice, DType::kFloat32}, {accumulate, sum_squares, label})
+    comm_
+        .reduce_scatter({staging_.data(), slice * comm_.size(), wire},
+                        {state.accumulator.data(), slice, DType::kFloat32},
+                        {accumulate, sum_squares, label})
         ->wait();
   });
 }
 
 std::string GradientReducer::bucket_name(std::int32_t bucket) const {
-  const std::vector<std::int32_t>& parameters = layout_.buckets()[static_cast<std::size_t>(bucket)].parameters;
-  const auto name_of_parameter = [this](std::int32_t p) { return table_.specs[static_cast<std::size_t>(p)].name; };
-  return "bucket " + std::to_string(bucket) + " (" + name_of_parameter(parameters.front()) + " .. " +
-         name_of_parameter(parameters.back()) + ")";
+  const std::vector<std::int32_t>& parameters =
+      layout_.buckets()[static_cast<std::size_t>(bucket)].parameters;
+  const auto name_of_parameter = [this](std::int32_t p) {
+    return table_.specs[static_cast<std::size_t>(p)].name;
+  };
+  return "bucket " + std::to_string(bucket) + " (" + name_of_parameter(parameters.front()) +
+         " .. " + name_of_parameter(parameters.back()) + ")";
 }
 
 }  // namespace zero

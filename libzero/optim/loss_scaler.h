@@ -29,11 +29,10 @@ struct LossScalerState {
 /// The rule, once a step and after the step was decided with the old scale:
 ///
 /// - Clean step: growth_tracker += 1; when it reaches growth_interval, the scale grows by
-/// growth_factor (unless that
-///   leaves the range of float32), growth_tracker = 0 and hysteresis_left = hysteresis.
+///   growth_factor (unless that leaves the range of float32), growth_tracker = 0 and
+///   hysteresis_left = hysteresis.
 /// - Overflow: growth_tracker = 0; hysteresis_left falls by one, not below 0; when it is 0, the
-/// scale falls by
-///   backoff_factor, to min_scale at the least.
+///   scale falls by backoff_factor, to min_scale at the least.
 ///
 /// So hysteresis is spent once for each growth: after the hysteresis-th overflow each further one
 /// makes the scale fall, until a growth interval completes; clean steps in between do not refill

@@ -4,26 +4,32 @@
 
 namespace zero {
 
-/// Bytes that one rank holds for training, by kind. The kinds of the first block follow the formula in docs/concepts.md
-/// exactly; alignment and staging come on top.
+/// Bytes that one rank holds for training, by kind. The kinds of the first block follow the formula
+/// in docs/concepts.md exactly; alignment and staging come on top.
 struct MemoryReport {
-  std::int64_t parameters = 0;   ///< Trainable parameters, in their own dtype; a tied one counts once.
+  std::int64_t parameters =
+      0;  ///< Trainable parameters, in their own dtype; a tied one counts once.
   std::int64_t gradients = 0;    ///< `.grad` tensors kept over steps (stages 0 and 1).
   std::int64_t accumulator = 0;  ///< fp32 sum of the reduced gradients, owned elements.
-  std::int64_t master = 0;       ///< fp32 masters of 16-bit parameters; an fp32 parameter is its own master.
+  std::int64_t master =
+      0;  ///< fp32 masters of 16-bit parameters; an fp32 parameter is its own master.
   std::int64_t exp_avg = 0;
   std::int64_t exp_avg_sq = 0;
 
-  std::int64_t alignment = 0;  ///< Holes between parameters and padding of shards, in all of the above.
-  std::int64_t staging = 0;    ///< The bucket-sized buffer that gradients and parameters travel through.
-  std::int64_t frozen = 0;     ///< Parameters without gradient.
+  std::int64_t alignment =
+      0;  ///< Holes between parameters and padding of shards, in all of the above.
+  std::int64_t staging =
+      0;  ///< The bucket-sized buffer that gradients and parameters travel through.
+  std::int64_t frozen = 0;  ///< Parameters without gradient.
   std::int64_t buffers = 0;
 
   /// The kinds that the formula counts.
   std::int64_t by_formula() const noexcept {
     return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq;
   }
-  std::int64_t total() const noexcept { return by_formula() + alignment + staging + frozen + buffers; }
+  std::int64_t total() const noexcept {
+    return by_formula() + alignment + staging + frozen + buffers;
+  }
 };
 
 }  // namespace zero

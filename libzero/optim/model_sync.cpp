@@ -45,25 +45,31 @@ std::string describe(const AdamWOptions& options) {
 }
 
 void require_valid(const AdamWOptions& options, const std::string& group) {
-  const auto finite_and_at_least_0 = [](double value) { return std::isfinite(value) && value >= 0; };
+  const auto finite_and_at_least_0 = [](double value) {
+    return std::isfinite(value) && value >= 0;
+  };
   // Below 1 in float32 too: a step computes with that.
   const auto is_beta = [](double value) { return value >= 0 && static_cast<float>(value) < 1.0f; };
   const auto [beta1, beta2] = options.betas();
-  ZERO_REQUIRE(finite_and_at_least_0(options.lr()), group + ": lr must be finite and at least 0: " + text(options.lr()));
+  ZERO_REQUIRE(finite_and_at_least_0(options.lr()),
+               group + ": lr must be finite and at least 0: " + text(options.lr()));
   ZERO_REQUIRE(is_beta(beta1), group + ": betas must lie in [0, 1) as float32: " + text(beta1));
   ZERO_REQUIRE(is_beta(beta2), group + ": betas must lie in [0, 1) as float32: " + text(beta2));
-  ZERO_REQUIRE(finite_and_at_least_0(options.eps()), group + ": eps must be finite and at least 0: " + text(options.eps()));
-  ZERO_REQUIRE(finite_and_at_least_0(options.weight_decay()),
-               group + ": weight_decay must be finite and at least 0: " + text(options.weight_decay()));
+  ZERO_REQUIRE(finite_and_at_least_0(options.eps()),
+               group + ": eps must be finite and at least 0: " + text(options.eps()));
+  ZERO_REQUIRE(
+      finite_and_at_least_0(options.weight_decay()),
+      group + ": weight_decay must be finite and at least 0: " + text(options.weight_decay()));
 }
 
 std::vector<std::string> model_facts(const Layout& layout, const std::vector<NamedTensor>& buffers,
                                      const AdamWOptions& defaults, const Options& options) {
   std::vector<std::string> facts;
-  for (const ParameterSpec& parameter : layout.parameters()) facts.push_back("parameter " + zero::describe(parameter));
+  for (const ParameterSpec& parameter : layout.parameters())
+    facts.push_back("parameter " + zero::describe(parameter));
   for (const NamedTensor& buffer : buffers) {
-    facts.push_back("buffer " + buffer.name + " " + c10::toString(buffer.tensor.scalar_type()) + " " +
-                    text(buffer.tensor.sizes()));
+    facts.push_back("buffer " + buffer.name + " " + c10::toString(buffer.tensor.scalar_type()) +
+                    " " + text(buffer.tensor.sizes()));
   }
   facts.push_back("group 0: " + describe(defaults));
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
@@ -71,7 +77,8 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   }
   facts.push_back("option stage " + text(options.stage()));
   facts.push_back("option clip_norm " + text(options.clip_norm()));
-  facts.push_back(std::string("option wire ") + (options.wire() ? c10::toString(*options.wire()) : "of the parameter"));
+  facts.push_back(std::string("option wire ") +
+                  (options.wire() ? c10::toString(*options.wire()) : "of the parameter"));
   facts.push_back("option unused " + text(static_cast<int>(options.unused())));
   facts.push_back("option bucket_bytes " + text(options.bucket_bytes()));
   facts.push_back("option first_bucket_bytes " + text(options.first_bucket_bytes()));
@@ -87,8 +94,9 @@ void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& ten
     if (item.tensor.numel() == 0) continue;
     const at::Tensor target = without_repeats(item.tensor.detach());
     at::Tensor contiguous = target.contiguous();
-    comm.broadcast({contiguous.data_ptr(), static_cast<std::int64_t>(contiguous.nbytes()), DType::kUInt8}, 0,
-                   "initial value of " + item.name)
+    comm.broadcast(
+            {contiguous.data_ptr(), static_cast<std::int64_t>(contiguous.nbytes()), DType::kUInt8},
+            0, "initial value of " + item.name)
         ->wait();
     if (contiguous.data_ptr() != target.data_ptr()) target.copy_(contiguous);
   }
@@ -97,12 +105,15 @@ void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& ten
 void require_valid(const AdamWOptions& defaults, const Options& options) {
   require_valid(defaults, "optimizer: group 0");
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
-    ZERO_REQUIRE(options.groups()[i].predicate != nullptr, "optimizer: group has no predicate: " + text(i + 1));
+    ZERO_REQUIRE(options.groups()[i].predicate != nullptr,
+                 "optimizer: group has no predicate: " + text(i + 1));
     require_valid(options.groups()[i].options, "optimizer: group " + text(i + 1));
   }
-  ZERO_REQUIRE(options.stage() >= 0 && options.stage() <= 2, "optimizer: stage must be 0, 1 or 2: " + text(options.stage()));
+  ZERO_REQUIRE(options.stage() >= 0 && options.stage() <= 2,
+               "optimizer: stage must be 0, 1 or 2: " + text(options.stage()));
   ZERO_REQUIRE(std::isfinite(options.clip_norm()) && options.clip_norm() >= 0,
-               "optimizer: clip_norm must be finite and at least 0 (0 turns clipping off): " + text(options.clip_norm()));
+               "optimizer: clip_norm must be finite and at least 0 (0 turns clipping off): " +
+                   text(options.clip_norm()));
   ZERO_REQUIRE(!options.wire() || *options.wire() == at::kFloat || *options.wire() == at::kBFloat16,
                std::string("optimizer: wire must be torch::kFloat or torch::kBFloat16: ") +
                    c10::toString(options.wire().value_or(at::kFloat)));

@@ -18,6 +18,8 @@ std::vector<NamedTensor> named_parameters(const torch::nn::Module& module) {
   return collect(module.named_parameters());
 }
 
-std::vector<NamedTensor> named_buffers(const torch::nn::Module& module) { return collect(module.named_buffers()); }
+std::vector<NamedTensor> named_buffers(const torch::nn::Module& module) {
+  return collect(module.named_buffers());
+}
 
 }  // namespace zero

@@ -15,48 +15,59 @@ std::unique_ptr<torch::optim::OptimizerOptions> copy_of(const AdamWOptions& opti
 }
 
 /// For LibTorch's schedulers: the trainable tensors of one group beside its options.
-torch::optim::OptimizerParamGroup make_group(const ParameterTable& table, std::int32_t group, const AdamWOptions& options) {
+torch::optim::OptimizerParamGroup make_group(const ParameterTable& table, std::int32_t group,
+                                             const AdamWOptions& options) {
   std::vector<at::Tensor> tensors;
   for (std::size_t i = 0; i < table.specs.size(); ++i) {
     const ParameterSpec& spec = table.specs[i];
-    if (spec.trainable && spec.alias_of < 0 && spec.group == group) tensors.push_back(table.tensors[i]);
+    if (spec.trainable && spec.alias_of < 0 && spec.group == group)
+      tensors.push_back(table.tensors[i]);
   }
   return {std::move(tensors), copy_of(options)};
 }
 
 }  // namespace
 
-Optimizer::Optimizer(const torch::nn::Module& model, const AdamWOptions& defaults, const Options& options,
-                     const std::shared_ptr<Collective>& comm)
+Optimizer::Optimizer(const torch::nn::Module& model, const AdamWOptions& defaults,
+                     const Options& options, const std::shared_ptr<Collective>& comm)
     : Optimizer(named_parameters(model), named_buffers(model), defaults, options, comm) {}
 
-Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-                     const AdamWOptions& defaults, const Options& options, const std::shared_ptr<Collective>& comm)
+Optimizer::Optimizer(const std::vector<NamedTensor>& parameters,
+                     const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                     const Options& options, const std::shared_ptr<Collective>& comm)
     : torch::optim::Optimizer(std::vector<torch::optim::OptimizerParamGroup>(), copy_of(defaults)) {
-  ZERO_REQUIRE(comm != nullptr, "optimizer: the communicator is null; pass the result of zero::connect()");
-  impl_ = std::make_unique<Impl>(make_build_plan(parameters, buffers, defaults, options, *comm), buffers, options);
+  ZERO_REQUIRE(comm != nullptr,
+               "optimizer: the communicator is null; pass the result of zero::connect()");
+  impl_ = std::make_unique<Impl>(make_build_plan(parameters, buffers, defaults, options, *comm),
+                                 buffers, options);
   add_param_group(make_group(impl_->table_, 0, defaults));
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
-    add_param_group(make_group(impl_->table_, static_cast<std::int32_t>(i + 1), options.groups()[i].options));
+    add_param_group(
+        make_group(impl_->table_, static_cast<std::int32_t>(i + 1), options.groups()[i].options));
   }
 }
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::backward(const at::Tensor& loss, std::int64_t weight) { impl_->backward(loss, weight); }
+void Optimizer::backward(const at::Tensor& loss, std::int64_t weight) {
+  impl_->backward(loss, weight);
+}
 
 StepResult Optimizer::step() {
   std::vector<AdamWOptions> groups;
   std::string fault;
   for (const auto& group : param_groups()) {
     const auto* options = dynamic_cast<const AdamWOptions*>(&group.options());
-    if (options == nullptr) fault = "step: a parameter group's options are no zero::AdamWOptions any more";
+    if (options == nullptr)
+      fault = "step: a parameter group's options are no zero::AdamWOptions any more";
     groups.push_back(options != nullptr ? *options : AdamWOptions());
   }
   const std::size_t built = impl_->options_.groups().size() + 1;
   if (groups.size() != built) {
-    fault = "step: parameter groups were added or taken away after the optimizer was built; build a new one: " +
-            std::to_string(groups.size()) + " instead of " + std::to_string(built);
+    fault =
+        "step: parameter groups were added or taken away after the optimizer was built; build a "
+        "new one: " +
+        std::to_string(groups.size()) + " instead of " + std::to_string(built);
   }
   return impl_->step(groups, std::move(fault));
 }
@@ -71,16 +82,32 @@ at::Tensor Optimizer::step(LossClosure closure) {
   return loss;
 }
 
-void Optimizer::zero_grad() { impl_->zero_grad(); }
-void Optimizer::refresh_masters() { impl_->refresh_masters(); }
-at::Tensor Optimizer::gather(const std::string& name, StateKind kind) { return impl_->gather(name, kind); }
+void Optimizer::zero_grad() {
+  impl_->zero_grad();
+}
+void Optimizer::refresh_masters() {
+  impl_->refresh_masters();
+}
+at::Tensor Optimizer::gather(const std::string& name, StateKind kind) {
+  return impl_->gather(name, kind);
+}
 void Optimizer::for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit) {
   impl_->for_each_shard(kind, visit);
 }
-MemoryReport Optimizer::memory() const { return impl_->memory(); }
-const Layout& Optimizer::layout() const noexcept { return impl_->layout_; }
-std::int64_t Optimizer::steps_applied() const noexcept { return impl_->steps_applied_; }
-double Optimizer::loss_scale() const noexcept { return impl_->scaler_.scale(); }
-void Optimizer::shutdown() { impl_->shutdown(); }
+MemoryReport Optimizer::memory() const {
+  return impl_->memory();
+}
+const Layout& Optimizer::layout() const noexcept {
+  return impl_->layout_;
+}
+std::int64_t Optimizer::steps_applied() const noexcept {
+  return impl_->steps_applied_;
+}
+double Optimizer::loss_scale() const noexcept {
+  return impl_->scaler_.scale();
+}
+void Optimizer::shutdown() {
+  impl_->shutdown();
+}
 
 }  // namespace zero

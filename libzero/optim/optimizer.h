@@ -6,7 +6,8 @@
 ///   auto optimizer = zero::Optimizer(*model, zero::AdamWOptions(3e-4).weight_decay(0.1),
 ///                                    zero::Options().stage(2).clip_norm(1.0), comm);
 ///   for (auto& batch : data) {
-///     for (auto& micro : batch) optimizer.backward(model->loss(micro));  // the micro-batch's own mean, undivided
+///     // the micro-batch's own mean, undivided
+///     for (auto& micro : batch) optimizer.backward(model->loss(micro));
 ///     zero::StepResult r = optimizer.step();
 ///     if (r.applied) schedule.step();
 ///   }
@@ -36,10 +37,12 @@ enum class StateKind : std::uint8_t {
   kMaster,
   kExpAvg,
   kExpAvgSq,
-  kGradient,  ///< Mean of the gradient of the last window (or, before step(), of the calls so far), before clipping.
+  kGradient,  ///< Mean of the gradient of the last window (or, before step(), of the calls so far),
+              ///< before clipping.
 };
 
-/// A piece of state that lies on this rank: elements [begin, end) of a parameter in row-major order.
+/// A piece of state that lies on this rank: elements [begin, end) of a parameter in row-major
+/// order.
 struct ShardView {
   const std::string& name;
   std::int32_t parameter;  ///< Index in layout().parameters().
@@ -48,70 +51,84 @@ struct ShardView {
   std::span<float> values;  ///< Valid during the call only; what is written stays.
 };
 
-/// ZeRO stages 0, 1 and 2 with AdamW, fp32 masters, loss scaling and global-norm clipping (docs/step.md).
+/// ZeRO stages 0, 1 and 2 with AdamW, fp32 masters, loss scaling and global-norm clipping
+/// (docs/step.md).
 ///
-/// Members are called by one thread; those marked collective by every rank, in the same order. Gradients arrive through
-/// backward() only: a loss.backward() of a model whose parameters an Optimizer holds throws ContractError, and so does a
-/// loss of another Optimizer's that reaches them.
+/// Members are called by one thread; those marked collective by every rank, in the same order.
+/// Gradients arrive through backward() only: a loss.backward() of a model whose parameters an
+/// Optimizer holds throws ContractError, and so does a loss of another Optimizer's that reaches
+/// them.
 ///
-/// `.grad` of the parameters belongs to the Optimizer while it lives; what lies there at construction is dropped. A
-/// module's zero_grad() does no harm; a `.grad` set by hand makes the next backward() throw ContractError. Parameters may
-/// get new memory or values, but no other shape, dtype, device or requires_grad: backward(), step() and whatever else
-/// needs them throw ContractError naming the parameter, step() on every rank.
+/// `.grad` of the parameters belongs to the Optimizer while it lives; what lies there at
+/// construction is dropped. A module's zero_grad() does no harm; a `.grad` set by hand makes the
+/// next backward() throw ContractError. Parameters may get new memory or values, but no other
+/// shape, dtype, device or requires_grad: backward(), step() and whatever else needs them throw
+/// ContractError naming the parameter, step() on every rank.
 ///
-/// Errors. ContractError: nothing was changed, but the gradients of the present window are dropped where the ranks
-/// disagreed. CommError: the optimizer is dead; every later call but those that only report (memory(), layout(),
-/// steps_applied(), loss_scale()) and shutdown() throws, and if the failure fell into the update the message says that
-/// parameters may stand at two different steps: resume from a checkpoint; otherwise it says that they were not changed.
+/// Errors. ContractError: nothing was changed, but the gradients of the present window are dropped
+/// where the ranks disagreed. CommError: the optimizer is dead; every later call but those that
+/// only report (memory(), layout(), steps_applied(), loss_scale()) and shutdown() throws, and if
+/// the failure fell into the update the message says that parameters may stand at two different
+/// steps: resume from a checkpoint; otherwise it says that they were not changed.
 class Optimizer : public torch::optim::Optimizer {
  public:
-  /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers to every rank, and
-  /// splits a communicator of its own off `comm`. Throws ContractError on every rank if models or options differ,
-  /// naming the first difference, and if a rank has options out of range, parameters that cannot be trained or none
-  /// that are trainable, naming them. `comm` can be used again after a ContractError.
+  /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers
+  /// to every rank, and splits a communicator of its own off `comm`. Throws ContractError on every
+  /// rank if models or options differ, naming the first difference, and if a rank has options out
+  /// of range, parameters that cannot be trained or none that are trainable, naming them. `comm`
+  /// can be used again after a ContractError.
   Optimizer(const torch::nn::Module& model, const AdamWOptions& defaults, const Options& options,
             const std::shared_ptr<Collective>& comm);
 
   /// The same for tensors that no module owns.
   Optimizer(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-            const AdamWOptions& defaults, const Options& options, const std::shared_ptr<Collective>& comm);
+            const AdamWOptions& defaults, const Options& options,
+            const std::shared_ptr<Collective>& comm);
 
   /// Never blocks longer than the timeout; call shutdown() first.
   ~Optimizer() override;
 
-  /// Runs backward of `loss` (one floating element) times the loss scale times `weight`, and adds the gradient to the
-  /// window, reducing it over the ranks while backward goes on. The mean is taken in step(), over the weights of all
-  /// calls of all ranks: pass the micro-batch's own mean, undivided, and, for ragged batches, its token count as weight.
-  /// A call of weight 0 contributes exactly nothing, be its loss NaN, and does not run autograd.
+  /// Runs backward of `loss` (one floating element) times the loss scale times `weight`, and adds
+  /// the gradient to the window, reducing it over the ranks while backward goes on. The mean is
+  /// taken in step(), over the weights of all calls of all ranks: pass the micro-batch's own mean,
+  /// undivided, and, for ragged batches, its token count as weight. A call of weight 0 contributes
+  /// exactly nothing, be its loss NaN, and does not run autograd.
   ///
-  /// Each rank must make the same number of calls. If autograd throws, the exception passes through, and step() will
-  /// throw ContractError on every rank unless zero_grad() has dropped the window. A call that is refused (a loss that is
-  /// none, a weight below 0 or above 2^40) throws ContractError and does not count. An exception of the caller's between
-  /// two calls leaves the window as it is: go on with it, or call zero_grad() on every rank.
+  /// Each rank must make the same number of calls. If autograd throws, the exception passes
+  /// through, and step() will throw ContractError on every rank unless zero_grad() has dropped the
+  /// window. A call that is refused (a loss that is none, a weight below 0 or above 2^40) throws
+  /// ContractError and does not count. An exception of the caller's between two calls leaves the
+  /// window as it is: go on with it, or call zero_grad() on every rank.
   void backward(const at::Tensor& loss, std::int64_t weight = 1);
 
-  /// Collective: ends the window. Throws ContractError on every rank for no backward at all, different numbers of
-  /// backward calls (with both counts; on a rank that makes more it may come out of backward() already), a backward that
-  /// threw, unused parameters where they are an error, a sum of weights of 0, and options of parameter groups that are out
-  /// of range or differ between ranks. Throws zero::Error on every rank when LossScalerOptions::max_consecutive_skips is
+  /// Collective: ends the window. Throws ContractError on every rank for no backward at all,
+  /// different numbers of backward calls (with both counts; on a rank that makes more it may come
+  /// out of backward() already), a backward that threw, unused parameters where they are an error,
+  /// a sum of weights of 0, and options of parameter groups that are out of range or differ between
+  /// ranks. Throws zero::Error on every rank when LossScalerOptions::max_consecutive_skips is
   /// reached.
   StepResult step();
 
-  /// For code written against torch::optim::Optimizer: the closure, if any, must call backward() itself.
+  /// For code written against torch::optim::Optimizer: the closure, if any, must call backward()
+  /// itself.
   at::Tensor step(LossClosure closure) override;
 
-  /// Drops the gradients of the present window. To be called on every rank or on none. (After a step there is no need.)
+  /// Drops the gradients of the present window. To be called on every rank or on none. (After a
+  /// step there is no need.)
   void zero_grad();
 
-  /// Collective: after someone wrote the parameters (pretrained weights), takes rank 0's as everybody's and as masters.
+  /// Collective: after someone wrote the parameters (pretrained weights), takes rank 0's as
+  /// everybody's and as masters.
   void refresh_masters();
 
-  /// Collective: one parameter's state, whole, as a float32 tensor of its shape, on every rank. A tied parameter answers
-  /// under each name. Throws ContractError for a name that is unknown or not trainable; the window stays as it is.
+  /// Collective: one parameter's state, whole, as a float32 tensor of its shape, on every rank. A
+  /// tied parameter answers under each name. Throws ContractError for a name that is unknown or not
+  /// trainable; the window stays as it is.
   at::Tensor gather(const std::string& name, StateKind kind);
 
-  /// Calls `visit` for each piece that this rank owns, in order of parameters. kMaster of a float32 parameter is the
-  /// parameter itself; writing it here does not reach the other ranks: follow with refresh_masters() if you must.
+  /// Calls `visit` for each piece that this rank owns, in order of parameters. kMaster of a float32
+  /// parameter is the parameter itself; writing it here does not reach the other ranks: follow with
+  /// refresh_masters() if you must.
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
 
   MemoryReport memory() const;

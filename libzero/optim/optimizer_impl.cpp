@@ -16,27 +16,34 @@ constexpr std::int64_t kMaxWeight = std::int64_t{1} << 40;
 std::vector<DType> wire_dtypes(const Layout& layout, const Options& options) {
   std::vector<DType> wire;
   for (const Bucket& bucket : layout.buckets()) {
-    wire.push_back(options.wire() ? *options.wire() == at::kBFloat16 ? DType::kBFloat16 : DType::kFloat32 : bucket.dtype);
+    wire.push_back(options.wire()
+                       ? *options.wire() == at::kBFloat16 ? DType::kBFloat16 : DType::kFloat32
+                       : bucket.dtype);
   }
   return wire;
 }
 
-std::int64_t staging_bytes(const Layout& layout, const std::vector<DType>& wire, int stage, int world_size) {
+std::int64_t staging_bytes(const Layout& layout, const std::vector<DType>& wire, int stage,
+                           int world_size) {
   std::int64_t largest = 0;
   for (std::size_t b = 0; b < wire.size(); ++b) {
     const std::int64_t elements =
         layout.padded_shard_numel(static_cast<std::int32_t>(b), world_size) * world_size;
-    const std::int64_t gathered = stage == 0 ? size_of(DType::kFloat32) : size_of(layout.buckets()[b].dtype);
+    const std::int64_t gathered =
+        stage == 0 ? size_of(DType::kFloat32) : size_of(layout.buckets()[b].dtype);
     largest = std::max(largest, elements * std::max(size_of(wire[b]), gathered));
   }
   return largest;
 }
 
-std::int64_t bytes_of(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
+std::int64_t bytes_of(const at::Tensor& tensor) {
+  return static_cast<std::int64_t>(tensor.nbytes());
+}
 
 }  // namespace
 
-Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, const Options& options)
+Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
+                      const Options& options)
     : options_(options),
       table_(std::move(plan.table)),
       buffers_(buffers),
@@ -44,7 +51,8 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, c
       scaler_(std::move(plan.scaler)),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
-      staging_(staging_bytes(layout_, wire_dtypes(layout_, options), options.stage(), comm_->size())),
+      staging_(
+          staging_bytes(layout_, wire_dtypes(layout_, options), options.stage(), comm_->size())),
       parameter_update_(layout_, table_, states_, *comm_, staging_, clock_),
       state_access_(layout_, table_, states_, *comm_) {
   refresh_masters();
@@ -56,8 +64,9 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, c
 }
 
 Optimizer::Impl::~Impl() {
-  if (!queue_.idle()) comm_->abort("the optimizer of rank " + std::to_string(comm_->rank()) +
-                                   " was destroyed while it communicated");
+  if (!queue_.idle())
+    comm_->abort("the optimizer of rank " + std::to_string(comm_->rank()) +
+                 " was destroyed while it communicated");
   queue_.stop();  // a task that runs uses the reducer
 }
 
@@ -73,7 +82,8 @@ void Optimizer::Impl::require_same_shapes() const {
 
 void Optimizer::Impl::die(const std::string& consequence, const char* why) {
   comm_->abort(why);  // so that the others hear of it
-  dead_because_ = "optimizer: refuses to go on after a communication error; " + consequence + ": " + why;
+  dead_because_ =
+      "optimizer: refuses to go on after a communication error; " + consequence + ": " + why;
   throw CommError(dead_because_);
 }
 
@@ -81,7 +91,8 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   require_alive();
   ZERO_REQUIRE(loss.defined() && loss.numel() == 1 && loss.is_floating_point(),
                "backward: the loss must be one floating-point number; take its mean or sum");
-  ZERO_REQUIRE(loss.requires_grad(), "backward: the loss does not depend on a parameter that requires gradients");
+  ZERO_REQUIRE(loss.requires_grad(),
+               "backward: the loss does not depend on a parameter that requires gradients");
   ZERO_REQUIRE(weight >= 0 && weight <= kMaxWeight,
                "backward: the weight must lie between 0 and 2^40: " + std::to_string(weight));
   require_same_shapes();
@@ -164,7 +175,8 @@ double Optimizer::Impl::present_gradient_scale() {
   return scaler_.scale() * static_cast<double>(weight);
 }
 
-void Optimizer::Impl::for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit) {
+void Optimizer::Impl::for_each_shard(StateKind kind,
+                                     const std::function<void(const ShardView&)>& visit) {
   require_alive();
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
   require_same_shapes();

@@ -1,7 +1,8 @@
 #pragma once
 
-/// The optimizer behind its public face: the one place that sees reducer, state, vote and update together.
-/// optimizer_impl.cpp holds the window (backward and what surrounds it), optimizer_step.cpp what ends it.
+/// The optimizer behind its public face: the one place that sees reducer, state, vote and update
+/// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
+/// optimizer_step.cpp what ends it.
 
 #include <cstdint>
 #include <functional>
@@ -56,7 +57,8 @@ class Optimizer::Impl {
   void require_same_shapes() const;
   StepVote make_vote();
   void find_nonfinite(StepVote& vote) const;
-  void require_sound_window(const StepTally& tally, const std::string& fault, const std::vector<AdamWOptions>& groups);
+  void require_sound_window(const StepTally& tally, const std::string& fault,
+                            const std::vector<AdamWOptions>& groups);
   StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
   void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
@@ -64,8 +66,8 @@ class Optimizer::Impl {
   void discard_window();
   double present_gradient_scale();
   [[noreturn]] void die(const std::string& consequence, const char* why);
-  /// Runs a collective part; a CommError kills the optimizer, with `consequence` in its message and in those of later
-  /// calls.
+  /// Runs a collective part; a CommError kills the optimizer, with `consequence` in its message and
+  /// in those of later calls.
   template <typename Function>
   auto guarded(const std::string& consequence, Function function);
 
@@ -77,7 +79,7 @@ class Optimizer::Impl {
   StateAccess state_access_;
   std::vector<BackwardCall> calls_;  // of the present window
   bool backward_failed_ = false;
-  double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
+  double gradient_scale_ = 1;       // loss scale times sum of weights of what the accumulators hold
   std::int64_t windows_ended_ = 0;  // applied or skipped
   std::string dead_because_;
   bool shut_down_ = false;

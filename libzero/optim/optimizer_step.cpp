@@ -14,12 +14,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 /// Empty, or why these options of the parameter groups cannot be stepped with.
 std::string fault_of(const std::vector<AdamWOptions>& groups) {
   try {
-    for (std::size_t i = 0; i < groups.size(); ++i) require_valid(groups[i], "step: group " + std::to_string(i));
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      require_valid(groups[i], "step: group " + std::to_string(i));
   } catch (const ContractError& error) {
     return error.what();
   }
@@ -64,9 +67,11 @@ void Optimizer::Impl::find_nonfinite(StepVote& vote) const {
   for (std::size_t b = 0; b < states_.size(); ++b) {
     const BucketState& state = states_[b];
     for (const Segment& segment : layout_.segments(static_cast<std::int32_t>(b), state.owned)) {
-      const bool is_earlier = vote.nonfinite_parameter < 0 || segment.parameter < vote.nonfinite_parameter;
+      const bool is_earlier =
+          vote.nonfinite_parameter < 0 || segment.parameter < vote.nonfinite_parameter;
       const float* values = state.accumulator.data() + (segment.bucket_begin - state.owned.begin);
-      if (is_earlier && first_nonfinite(values, segment.numel) >= 0) vote.nonfinite_parameter = segment.parameter;
+      if (is_earlier && first_nonfinite(values, segment.numel) >= 0)
+        vote.nonfinite_parameter = segment.parameter;
     }
   }
 }
@@ -74,23 +79,31 @@ void Optimizer::Impl::find_nonfinite(StepVote& vote) const {
 void Optimizer::Impl::require_sound_window(const StepTally& tally, const std::string& fault,
                                            const std::vector<AdamWOptions>& groups) {
   ZERO_REQUIRE(fault.empty(), fault);
-  ZERO_REQUIRE(tally.failure != Soundness::kRefused,
-               "step: a rank cannot step, and says why; the gradients of this window are dropped: rank " +
-                   std::to_string(tally.failed_rank));
+  ZERO_REQUIRE(
+      tally.failure != Soundness::kRefused,
+      "step: a rank cannot step, and says why; the gradients of this window are dropped: rank " +
+          std::to_string(tally.failed_rank));
   ZERO_REQUIRE(tally.odd_rank < 0,
-               "step: the options of the parameter groups differ between ranks; set lr, betas, eps and weight_decay "
-               "alike, and step schedules on every rank: rank " + std::to_string(tally.odd_rank) +
-                   " differs from rank 0; here " + describe_all(groups));
-  ZERO_REQUIRE(!calls_.empty(), "step: there is no gradient; call backward() first (one step() ends a window)");
+               "step: the options of the parameter groups differ between ranks; set lr, betas, eps "
+               "and weight_decay "
+               "alike, and step schedules on every rank: rank " +
+                   std::to_string(tally.odd_rank) + " differs from rank 0; here " +
+                   describe_all(groups));
+  ZERO_REQUIRE(!calls_.empty(),
+               "step: there is no gradient; call backward() first (one step() ends a window)");
   ZERO_REQUIRE(tally.failed_rank < 0,
-               "step: a backward call threw, so that the gradients of this window are incomplete; they are dropped, "
-               "begin the window again: on rank " + std::to_string(tally.failed_rank));
-  ZERO_REQUIRE(tally.unused_rank < 0,
-               "step: a parameter received no gradient; use it in the loss, freeze it, or allow it with "
-               "Options().unused(Unused::kZero): parameter " +
-                   table_.specs[static_cast<std::size_t>(std::max(tally.unused_parameter, 0))].name + " on rank " +
-                   std::to_string(tally.unused_rank));
-  ZERO_REQUIRE(tally.weight > 0, "step: the weights of all backward calls add up to 0; give one a positive weight");
+               "step: a backward call threw, so that the gradients of this window are incomplete; "
+               "they are dropped, "
+               "begin the window again: on rank " +
+                   std::to_string(tally.failed_rank));
+  ZERO_REQUIRE(
+      tally.unused_rank < 0,
+      "step: a parameter received no gradient; use it in the loss, freeze it, or allow it with "
+      "Options().unused(Unused::kZero): parameter " +
+          table_.specs[static_cast<std::size_t>(std::max(tally.unused_parameter, 0))].name +
+          " on rank " + std::to_string(tally.unused_rank));
+  ZERO_REQUIRE(tally.weight > 0,
+               "step: the weights of all backward calls add up to 0; give one a positive weight");
 }
 
 StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::string fault) {
@@ -131,7 +144,8 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
     ++steps_applied_;
     result.applied = true;
   } else {
-    result.overflow_parameter = table_.specs[static_cast<std::size_t>(std::max(tally.nonfinite_parameter, 0))].name;
+    result.overflow_parameter =
+        table_.specs[static_cast<std::size_t>(std::max(tally.nonfinite_parameter, 0))].name;
     result.reason = "gradient is not finite in " + result.overflow_parameter;
   }
   ++windows_ended_;
@@ -143,8 +157,10 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   result.comm_seconds = clock_.take();
   result.seconds = seconds_since(start);
   if (scaler_.exhausted()) {
-    throw Error("step: gave up after too many skipped steps in a row (LossScalerOptions::max_consecutive_skips): " +
-                std::to_string(result.consecutive_skips) + ", the last because " + result.reason);
+    throw Error(
+        "step: gave up after too many skipped steps in a row "
+        "(LossScalerOptions::max_consecutive_skips): " +
+        std::to_string(result.consecutive_skips) + ", the last because " + result.reason);
   }
   return result;
 }
@@ -152,31 +168,33 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
 void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptions>& groups) {
   try {
     update_buckets(gradient_factor, groups);
-  } catch (const std::exception& error) {  // of whatever type: some parameters are stepped, others are not
+  } catch (const std::exception&
+               error) {  // of whatever type: some parameters are stepped, others are not
     die(kParametersMixed, error.what());
   }
 }
 
-void Optimizer::Impl::update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups) {
+void Optimizer::Impl::update_buckets(float gradient_factor,
+                                     const std::vector<AdamWOptions>& groups) {
   auto constants = std::make_shared<std::vector<AdamWConstants>>();
   for (const AdamWOptions& group : groups) {
     constants->push_back(adamw_constants({.lr = group.lr(),
-                                         .beta1 = std::get<0>(group.betas()),
-                                         .beta2 = std::get<1>(group.betas()),
-                                         .eps = group.eps(),
-                                         .weight_decay = group.weight_decay()},
-                                        steps_applied_ + 1));
+                                          .beta1 = std::get<0>(group.betas()),
+                                          .beta2 = std::get<1>(group.betas()),
+                                          .eps = group.eps(),
+                                          .weight_decay = group.weight_decay()},
+                                         steps_applied_ + 1));
   }
   for (std::size_t b = 0; b < states_.size(); ++b) {
     const auto bucket = static_cast<std::int32_t>(b);
     if (options_.stage() == 0) {
       queue_.submit([this, bucket, gradient_factor, constants] {
-        parameter_update_.step_bucket(bucket, parameter_update_.gather_gradient(bucket), /*origin=*/0, gradient_factor,
-                                      *constants);
+        parameter_update_.step_bucket(bucket, parameter_update_.gather_gradient(bucket),
+                                      /*origin=*/0, gradient_factor, *constants);
       });
     } else {
-      parameter_update_.step_bucket(bucket, states_[b].accumulator.data(), states_[b].owned.begin, gradient_factor,
-                                    *constants);
+      parameter_update_.step_bucket(bucket, states_[b].accumulator.data(), states_[b].owned.begin,
+                                    gradient_factor, *constants);
       queue_.submit([this, bucket] { parameter_update_.gather_bucket(bucket); });
     }
   }

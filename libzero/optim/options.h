@@ -18,7 +18,8 @@
 namespace zero {
 
 /// Hyperparameters of AdamW (Loshchilov & Hutter, arXiv 1711.05101), with the names and defaults of
-/// torch::optim::AdamWOptions. LibTorch's learning-rate schedulers drive it through get_lr and set_lr.
+/// torch::optim::AdamWOptions. LibTorch's learning-rate schedulers drive it through get_lr and
+/// set_lr.
 struct AdamWOptions : torch::optim::OptimizerCloneableOptions<AdamWOptions> {
   using Betas = std::tuple<double, double>;
 
@@ -33,7 +34,8 @@ struct AdamWOptions : torch::optim::OptimizerCloneableOptions<AdamWOptions> {
   void set_lr(const double new_lr) override { lr(new_lr); }
 };
 
-/// Parameters with options of their own: those for which `predicate(name, tensor)` is true and no earlier group's is.
+/// Parameters with options of their own: those for which `predicate(name, tensor)` is true and no
+/// earlier group's is.
 struct ParameterGroup {
   std::function<bool(const std::string& name, const at::Tensor& tensor)> predicate;
   AdamWOptions options;
@@ -42,23 +44,28 @@ struct ParameterGroup {
 /// What to do with a trainable parameter that received no gradient in a backward call of some rank.
 enum class Unused {
   kZero,   ///< It contributes zeros; weight decay and old momentum still move it.
-  kError,  ///< step() throws ContractError on every rank, naming parameter and rank; one of no element counts too.
+  kError,  ///< step() throws ContractError on every rank, naming parameter and rank; one of no
+           ///< element counts too.
 };
 
 struct Options {
-  /// 0: replicated (as DDP). 1: optimizer state sharded. 2: gradients too. The bits of the result are the same.
+  /// 0: replicated (as DDP). 1: optimizer state sharded. 2: gradients too. The bits of the result
+  /// are the same.
   TORCH_ARG(int, stage) = 2;
-  /// Largest global L2 norm of the mean gradient; 0 turns clipping off (the norm is still reported).
+  /// Largest global L2 norm of the mean gradient; 0 turns clipping off (the norm is still
+  /// reported).
   TORCH_ARG(double, clip_norm) = 0.0;
-  /// dtype in which gradients travel: torch::kFloat or torch::kBFloat16. Default: each parameter's own dtype.
+  /// dtype in which gradients travel: torch::kFloat or torch::kBFloat16. Default: each parameter's
+  /// own dtype.
   TORCH_ARG(std::optional<c10::ScalarType>, wire) = std::nullopt;
   TORCH_ARG(Unused, unused) = Unused::kZero;
-  /// Reduce when backward ends instead of while it runs. Needed where a parameter receives its gradient in several
-  /// parts of one backward (re-entrant checkpointing).
+  /// Reduce when backward ends instead of while it runs. Needed where a parameter receives its
+  /// gradient in several parts of one backward (re-entrant checkpointing).
   TORCH_ARG(bool, defer_reduction) = false;
   /// Used where a trainable parameter is float16; bfloat16 and float32 do no scaling at all.
   TORCH_ARG(LossScalerOptions, loss_scaler) = {};
-  /// Group 0 holds what no group here claims, with the options given to the Optimizer; group i + 1 is the i-th here.
+  /// Group 0 holds what no group here claims, with the options given to the Optimizer; group i + 1
+  /// is the i-th here.
   TORCH_ARG(std::vector<ParameterGroup>, groups) = {};
   TORCH_ARG(std::int64_t, bucket_bytes) = std::int64_t{25} << 20;
   TORCH_ARG(std::int64_t, first_bucket_bytes) = std::int64_t{1} << 20;

@@ -13,7 +13,8 @@ namespace {
 
 std::int32_t group_of(const NamedTensor& parameter, const std::vector<ParameterGroup>& groups) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i].predicate(parameter.name, parameter.tensor)) return static_cast<std::int32_t>(i + 1);
+    if (groups[i].predicate(parameter.name, parameter.tensor))
+      return static_cast<std::int32_t>(i + 1);
   }
   return 0;
 }
@@ -21,11 +22,14 @@ std::int32_t group_of(const NamedTensor& parameter, const std::vector<ParameterG
 void require_usable(const NamedTensor& parameter) {
   const at::Tensor& tensor = parameter.tensor;
   require_dense_on_host(parameter, "parameter");
-  ZERO_REQUIRE(!tensor.requires_grad() || tensor.is_leaf(),
-               "model: trainable parameter is no leaf; register the leaf tensor itself: " + parameter.name);
+  ZERO_REQUIRE(
+      !tensor.requires_grad() || tensor.is_leaf(),
+      "model: trainable parameter is no leaf; register the leaf tensor itself: " + parameter.name);
   ZERO_REQUIRE(!tensor.requires_grad() || has_distinct_elements(tensor),
-               "model: trainable parameter overlaps itself (an expanded view?), so that one step would update an element "
-               "twice; give it memory of its own with clone(): " + parameter.name);
+               "model: trainable parameter overlaps itself (an expanded view?), so that one step "
+               "would update an element "
+               "twice; give it memory of its own with clone(): " +
+                   parameter.name);
 }
 
 std::string what_is(const at::Tensor& tensor) {
@@ -55,13 +59,17 @@ void require_disjoint(const ParameterTable& table) {
     if (table.specs[i].alias_of >= 0 || tensor.numel() == 0) continue;
     ranges.push_back(byte_range(tensor, static_cast<std::int32_t>(i)));
   }
-  std::sort(ranges.begin(), ranges.end(), [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
+  std::sort(ranges.begin(), ranges.end(),
+            [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
   for (std::size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].begin >= ranges[i - 1].end) continue;
-    const auto first = static_cast<std::size_t>(std::min(ranges[i - 1].parameter, ranges[i].parameter));
-    const auto second = static_cast<std::size_t>(std::max(ranges[i - 1].parameter, ranges[i].parameter));
+    const auto first =
+        static_cast<std::size_t>(std::min(ranges[i - 1].parameter, ranges[i].parameter));
+    const auto second =
+        static_cast<std::size_t>(std::max(ranges[i - 1].parameter, ranges[i].parameter));
     throw ContractError(
-        "model: two parameters share memory without being the same tensor, so that one step would update it twice; "
+        "model: two parameters share memory without being the same tensor, so that one step would "
+        "update it twice; "
         "register one tensor under both names, or clone: " +
         table.specs[first].name + " and " + table.specs[second].name);
   }
@@ -72,11 +80,14 @@ void require_disjoint(const ParameterTable& table) {
 void require_dense_on_host(const NamedTensor& item, const std::string& kind) {
   const at::Tensor& tensor = item.tensor;
   ZERO_REQUIRE(tensor.defined(),
-               "model: " + kind + " is undefined; give it a value before building the optimizer: " + item.name);
-  ZERO_REQUIRE(tensor.layout() == at::kStrided,
-               "model: " + kind + " is not dense; libzero holds strided tensors only: " + item.name);
+               "model: " + kind +
+                   " is undefined; give it a value before building the optimizer: " + item.name);
+  ZERO_REQUIRE(
+      tensor.layout() == at::kStrided,
+      "model: " + kind + " is not dense; libzero holds strided tensors only: " + item.name);
   ZERO_REQUIRE(tensor.device().is_cpu(),
-               "model: " + kind + " is not in host memory, and this build trains on CPUs only: " + item.name);
+               "model: " + kind +
+                   " is not in host memory, and this build trains on CPUs only: " + item.name);
 }
 
 bool has_distinct_elements(const at::Tensor& tensor) {
@@ -99,10 +110,13 @@ std::string first_reshaped(const ParameterTable& table) {
     const ParameterSpec& spec = table.specs[i];
     const at::Tensor& tensor = table.tensors[i];
     const bool is_same = tensor.sizes() == at::IntArrayRef(spec.shape) &&
-                         tensor.scalar_type() == scalar_type_of(spec.dtype) && tensor.device().is_cpu();
+                         tensor.scalar_type() == scalar_type_of(spec.dtype) &&
+                         tensor.device().is_cpu();
     if (!is_same) {
-      return "optimizer: a parameter changed its shape, dtype or device after the optimizer was built; change the model "
-             "first, then build the optimizer: parameter " + describe(spec) + " is now " + what_is(tensor);
+      return "optimizer: a parameter changed its shape, dtype or device after the optimizer was "
+             "built; change the model "
+             "first, then build the optimizer: parameter " +
+             describe(spec) + " is now " + what_is(tensor);
     }
   }
   return "";
@@ -111,9 +125,10 @@ std::string first_reshaped(const ParameterTable& table) {
 std::string first_refrozen(const ParameterTable& table) {
   for (std::size_t i = 0; i < table.specs.size(); ++i) {
     if (table.tensors[i].requires_grad() == table.specs[i].trainable) continue;
-    return "optimizer: a parameter's requires_grad changed after the optimizer was built; set it back, or build a new "
-           "optimizer: parameter " + table.specs[i].name + " is now " +
-           (table.specs[i].trainable ? "frozen" : "trainable");
+    return "optimizer: a parameter's requires_grad changed after the optimizer was built; set it "
+           "back, or build a new "
+           "optimizer: parameter " +
+           table.specs[i].name + " is now " + (table.specs[i].trainable ? "frozen" : "trainable");
   }
   return "";
 }
@@ -131,9 +146,10 @@ DType dtype_of(const at::Tensor& tensor, const std::string& name) {
     case at::kByte:
       return DType::kUInt8;
     default:
-      throw ContractError(std::string("model: parameter has a dtype that libzero does not know (it trains float32, "
-                                      "bfloat16 and float16); convert it: ") +
-                          name + " is " + c10::toString(tensor.scalar_type()));
+      throw ContractError(
+          std::string("model: parameter has a dtype that libzero does not know (it trains float32, "
+                      "bfloat16 and float16); convert it: ") +
+          name + " is " + c10::toString(tensor.scalar_type()));
   }
 }
 
@@ -167,7 +183,8 @@ ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters,
     spec.dtype = dtype_of(parameter.tensor, parameter.name);
     spec.trainable = parameter.tensor.requires_grad();
     spec.alias_of = is_new ? -1 : owner->second;
-    spec.group = is_new ? group_of(parameter, groups) : table.specs[static_cast<std::size_t>(owner->second)].group;
+    spec.group = is_new ? group_of(parameter, groups)
+                        : table.specs[static_cast<std::size_t>(owner->second)].group;
     table.specs.push_back(std::move(spec));
     table.tensors.push_back(parameter.tensor);
   }

@@ -15,17 +15,19 @@ namespace zero {
 
 struct ParameterTable {
   std::vector<ParameterSpec> specs;
-  std::vector<at::Tensor> tensors;  ///< tensors[i] belongs to specs[i]; an alias holds its owner's tensor.
+  std::vector<at::Tensor>
+      tensors;  ///< tensors[i] belongs to specs[i]; an alias holds its owner's tensor.
 };
 
-/// Describes parameters: finds tied ones by identity and assigns groups. Throws ContractError naming the parameters for
-/// dtypes that cannot be trained, tensors that are undefined, not dense or not on the CPU, different tensors whose
-/// storage overlaps, tensors that overlap themselves (a frozen one may be expanded), and trainable tensors that are no
-/// leaves.
-ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters, const std::vector<ParameterGroup>& groups);
+/// Describes parameters: finds tied ones by identity and assigns groups. Throws ContractError
+/// naming the parameters for dtypes that cannot be trained, tensors that are undefined, not dense
+/// or not on the CPU, different tensors whose storage overlaps, tensors that overlap themselves (a
+/// frozen one may be expanded), and trainable tensors that are no leaves.
+ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters,
+                                    const std::vector<ParameterGroup>& groups);
 
-/// Empty, or what is wrong: the first parameter whose shape, dtype or device is no longer what its row says. Reading or
-/// writing it by its row would go beyond its memory.
+/// Empty, or what is wrong: the first parameter whose shape, dtype or device is no longer what its
+/// row says. Reading or writing it by its row would go beyond its memory.
 std::string first_reshaped(const ParameterTable& table);
 
 /// Empty, or what is wrong: the first parameter that was frozen or thawed after the table was made.

@@ -13,21 +13,31 @@ std::string label_of(const char* what, std::int32_t bucket) {
 
 }  // namespace
 
-ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-                                 Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock)
-    : layout_(layout), table_(table), states_(states), comm_(comm), staging_(staging), clock_(clock) {}
+ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table,
+                                 std::vector<BucketState>& states, Collective& comm,
+                                 AlignedArray<std::byte>& staging, CommClock& clock)
+    : layout_(layout),
+      table_(table),
+      states_(states),
+      comm_(comm),
+      staging_(staging),
+      clock_(clock) {}
 
 void ParameterUpdate::step_bucket(std::int32_t bucket, const float* gradient, std::int64_t origin,
-                                  float gradient_factor, const std::vector<AdamWConstants>& constants) {
+                                  float gradient_factor,
+                                  const std::vector<AdamWConstants>& constants) {
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (const Segment& segment : layout_.segments(bucket, state.stepped)) {
-    const auto group = static_cast<std::size_t>(table_.specs[static_cast<std::size_t>(segment.parameter)].group);
-    step_segment(segment, state, gradient + (segment.bucket_begin - origin), gradient_factor, constants[group]);
+    const auto group =
+        static_cast<std::size_t>(table_.specs[static_cast<std::size_t>(segment.parameter)].group);
+    step_segment(segment, state, gradient + (segment.bucket_begin - origin), gradient_factor,
+                 constants[group]);
   }
 }
 
-void ParameterUpdate::step_segment(const Segment& segment, BucketState& state, const float* gradient,
-                                   float gradient_factor, const AdamWConstants& constants) {
+void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
+                                   const float* gradient, float gradient_factor,
+                                   const AdamWConstants& constants) {
   at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(segment.parameter)];
   const DType dtype = table_.specs[static_cast<std::size_t>(segment.parameter)].dtype;
   const std::int64_t at = segment.bucket_begin - state.stepped.begin;
@@ -35,11 +45,11 @@ void ParameterUpdate::step_segment(const Segment& segment, BucketState& state, c
   float* const exp_avg_sq = state.exp_avg_sq.data() + at;
   WritableRun parameter(tensor, segment.parameter_begin, segment.numel);
   if (dtype == DType::kFloat32) {
-    adamw_step(constants, gradient, gradient_factor, static_cast<float*>(parameter.data()), exp_avg, exp_avg_sq,
-               segment.numel);
+    adamw_step(constants, gradient, gradient_factor, static_cast<float*>(parameter.data()), exp_avg,
+               exp_avg_sq, segment.numel);
   } else {
-    adamw_step(constants, gradient, gradient_factor, state.master.data() + at, exp_avg, exp_avg_sq, segment.numel,
-               parameter.data(), dtype);
+    adamw_step(constants, gradient, gradient_factor, state.master.data() + at, exp_avg, exp_avg_sq,
+               segment.numel, parameter.data(), dtype);
   }
   parameter.finish();
 }
@@ -52,19 +62,21 @@ void ParameterUpdate::gather_bucket(std::int32_t bucket) {
   const std::int64_t item = size_of(dtype);
   std::byte* const base = staging_.data();
   for (const Segment& segment : layout_.segments(bucket, state.owned)) {
-    read_elements(table_.tensors[static_cast<std::size_t>(segment.parameter)], segment.parameter_begin, segment.numel,
-                  base + segment.bucket_begin * item);
+    read_elements(table_.tensors[static_cast<std::size_t>(segment.parameter)],
+                  segment.parameter_begin, segment.numel, base + segment.bucket_begin * item);
   }
   clock_.timed([&] {
-    comm_.all_gather({base + comm_.rank() * slice * item, slice, dtype}, {base, slice * comm_.size(), dtype},
-                     label_of("parameters", bucket))
+    comm_
+        .all_gather({base + comm_.rank() * slice * item, slice, dtype},
+                    {base, slice * comm_.size(), dtype}, label_of("parameters", bucket))
         ->wait();
   });
   for (int rank = 0; rank < comm_.size(); ++rank) {
     if (rank == comm_.rank()) continue;
-    for (const Segment& segment : layout_.segments(bucket, layout_.shard(bucket, rank, comm_.size()))) {
-      write_elements(table_.tensors[static_cast<std::size_t>(segment.parameter)], segment.parameter_begin,
-                     segment.numel, base + segment.bucket_begin * item);
+    for (const Segment& segment :
+         layout_.segments(bucket, layout_.shard(bucket, rank, comm_.size()))) {
+      write_elements(table_.tensors[static_cast<std::size_t>(segment.parameter)],
+                     segment.parameter_begin, segment.numel, base + segment.bucket_begin * item);
     }
   }
 }
@@ -75,8 +87,10 @@ const float* ParameterUpdate::gather_gradient(std::int32_t bucket) {
   auto* const base = reinterpret_cast<float*>(staging_.data());
   if (slice == 0) return base;
   clock_.timed([&] {
-    comm_.all_gather({state.accumulator.data(), slice, DType::kFloat32}, {base, slice * comm_.size(), DType::kFloat32},
-                     label_of("summed gradients", bucket))
+    comm_
+        .all_gather({state.accumulator.data(), slice, DType::kFloat32},
+                    {base, slice * comm_.size(), DType::kFloat32},
+                    label_of("summed gradients", bucket))
         ->wait();
   });
   return base;
@@ -87,7 +101,8 @@ void ParameterUpdate::refresh_masters() {
     BucketState& state = states_[b];
     if (state.master.size() == 0) continue;
     for (const Segment& segment : layout_.segments(static_cast<std::int32_t>(b), state.stepped)) {
-      const at::Tensor widened = table_.tensors[static_cast<std::size_t>(segment.parameter)].detach().to(at::kFloat);
+      const at::Tensor widened =
+          table_.tensors[static_cast<std::size_t>(segment.parameter)].detach().to(at::kFloat);
       read_elements(widened, segment.parameter_begin, segment.numel,
                     state.master.data() + (segment.bucket_begin - state.stepped.begin));
     }

@@ -15,17 +15,18 @@
 
 namespace zero {
 
-/// Everything handed to the constructor must outlive this. step_bucket() runs on the thread that trains while
-/// gather_bucket() of an earlier bucket runs on the communication thread: they touch different parameters' elements.
+/// Everything handed to the constructor must outlive this. step_bucket() runs on the thread that
+/// trains while gather_bucket() of an earlier bucket runs on the communication thread: they touch
+/// different parameters' elements.
 class ParameterUpdate {
  public:
-  ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm,
-                  AlignedArray<std::byte>& staging, CommClock& clock);
+  ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
+                  Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock);
 
-  /// One AdamW step of this bucket's stepped interval. gradient[i] is the raw sum at flat position origin + i; it is
-  /// multiplied by `gradient_factor`. constants: one per parameter group.
-  void step_bucket(std::int32_t bucket, const float* gradient, std::int64_t origin, float gradient_factor,
-                   const std::vector<AdamWConstants>& constants);
+  /// One AdamW step of this bucket's stepped interval. gradient[i] is the raw sum at flat position
+  /// origin + i; it is multiplied by `gradient_factor`. constants: one per parameter group.
+  void step_bucket(std::int32_t bucket, const float* gradient, std::int64_t origin,
+                   float gradient_factor, const std::vector<AdamWConstants>& constants);
 
   /// Collective: gives every rank the parameters that the others stepped (stages 1 and 2).
   void gather_bucket(std::int32_t bucket);
@@ -37,8 +38,8 @@ class ParameterUpdate {
   void refresh_masters();
 
  private:
-  void step_segment(const Segment& segment, BucketState& state, const float* gradient, float gradient_factor,
-                    const AdamWConstants& constants);
+  void step_segment(const Segment& segment, BucketState& state, const float* gradient,
+                    float gradient_factor, const AdamWConstants& constants);
 
   const Layout& layout_;
   ParameterTable& table_;

@@ -11,13 +11,15 @@ std::int64_t numel_of(const std::vector<Segment>& segments) {
   return total;
 }
 
-BucketState make_bucket_state(const Layout& layout, std::int32_t bucket, int stage, int rank, int world_size) {
+BucketState make_bucket_state(const Layout& layout, std::int32_t bucket, int stage, int rank,
+                              int world_size) {
   const Bucket& description = layout.buckets()[static_cast<std::size_t>(bucket)];
   BucketState state;
   state.owned = layout.shard(bucket, rank, world_size);
   state.stepped = stage == 0 ? Interval{0, description.numel} : state.owned;
   state.accumulator = AlignedArray<float>(layout.padded_shard_numel(bucket, world_size));
-  if (description.dtype != DType::kFloat32) state.master = AlignedArray<float>(state.stepped.size());
+  if (description.dtype != DType::kFloat32)
+    state.master = AlignedArray<float>(state.stepped.size());
   state.exp_avg = AlignedArray<float>(state.stepped.size());
   state.exp_avg_sq = AlignedArray<float>(state.stepped.size());
   const std::int64_t blocks = (state.accumulator.size() + kEpilogueBlock - 1) / kEpilogueBlock;
@@ -25,8 +27,8 @@ BucketState make_bucket_state(const Layout& layout, std::int32_t bucket, int sta
   return state;
 }
 
-void add_array(const AlignedArray<float>& array, std::int64_t parameter_elements, std::int64_t& kind,
-               std::int64_t& alignment) {
+void add_array(const AlignedArray<float>& array, std::int64_t parameter_elements,
+               std::int64_t& kind, std::int64_t& alignment) {
   if (array.size() == 0) return;
   const std::int64_t useful = parameter_elements * static_cast<std::int64_t>(sizeof(float));
   kind += useful;
@@ -35,15 +37,18 @@ void add_array(const AlignedArray<float>& array, std::int64_t parameter_elements
 
 }  // namespace
 
-std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank, int world_size) {
+std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
+                                            int world_size) {
   std::vector<BucketState> states;
   for (std::size_t b = 0; b < layout.buckets().size(); ++b) {
-    states.push_back(make_bucket_state(layout, static_cast<std::int32_t>(b), stage, rank, world_size));
+    states.push_back(
+        make_bucket_state(layout, static_cast<std::int32_t>(b), stage, rank, world_size));
   }
   return states;
 }
 
-void add_to_report(const Layout& layout, const std::vector<BucketState>& states, MemoryReport& report) {
+void add_to_report(const Layout& layout, const std::vector<BucketState>& states,
+                   MemoryReport& report) {
   for (std::size_t b = 0; b < states.size(); ++b) {
     const BucketState& state = states[b];
     const auto bucket = static_cast<std::int32_t>(b);

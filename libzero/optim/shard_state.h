@@ -14,17 +14,23 @@ namespace zero {
 /// One rank's part of one bucket. All arrays count from the beginning of their interval.
 struct BucketState {
   Interval owned;    ///< The slice whose gradients are summed here.
-  Interval stepped;  ///< Where masters and moments live: the owned slice, or the whole bucket at stage 0.
-  AlignedArray<float> accumulator;  ///< Padded to the collective's slice; zeros beyond the owned interval.
-  AlignedArray<float> master;       ///< Empty for float32 buckets: the parameter is its own master.
+  Interval stepped;  ///< Where masters and moments live: the owned slice, or the whole bucket at
+                     ///< stage 0.
+  AlignedArray<float>
+      accumulator;  ///< Padded to the collective's slice; zeros beyond the owned interval.
+  AlignedArray<float> master;  ///< Empty for float32 buckets: the parameter is its own master.
   AlignedArray<float> exp_avg;
   AlignedArray<float> exp_avg_sq;
-  std::vector<double> block_sums;  ///< Sum of squares of each 4096-element block of the accumulator.
+  std::vector<double>
+      block_sums;  ///< Sum of squares of each 4096-element block of the accumulator.
 };
 
-std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank, int world_size);
+std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
+                                            int world_size);
 
-/// Adds accumulator, master and moments to the report, elements of parameters apart from holes and padding.
-void add_to_report(const Layout& layout, const std::vector<BucketState>& states, MemoryReport& report);
+/// Adds accumulator, master and moments to the report, elements of parameters apart from holes and
+/// padding.
+void add_to_report(const Layout& layout, const std::vector<BucketState>& states,
+                   MemoryReport& report);
 
 }  // namespace zero

@@ -11,7 +11,8 @@
 namespace zero {
 namespace {
 
-/// Where the state of a segment lies; nullptr for the master of a float32 parameter, which is the parameter itself.
+/// Where the state of a segment lies; nullptr for the master of a float32 parameter, which is the
+/// parameter itself.
 float* state_values(BucketState& state, StateKind kind, const Segment& segment) {
   const std::int64_t at = segment.bucket_begin - state.stepped.begin;
   switch (kind) {
@@ -29,8 +30,8 @@ float* state_values(BucketState& state, StateKind kind, const Segment& segment) 
 
 }  // namespace
 
-StateAccess::StateAccess(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-                         Collective& comm)
+StateAccess::StateAccess(const Layout& layout, ParameterTable& table,
+                         std::vector<BucketState>& states, Collective& comm)
     : layout_(layout), table_(table), states_(states), comm_(comm) {}
 
 std::int32_t StateAccess::owner_index(const std::string& name) const {
@@ -45,7 +46,8 @@ std::int32_t StateAccess::owner_index(const std::string& name) const {
 
 Segment StateAccess::owned_segment(std::int32_t parameter, int rank) const {
   const std::int32_t bucket = layout_.slot(parameter).bucket;
-  for (const Segment& segment : layout_.segments(bucket, layout_.shard(bucket, rank, comm_.size()))) {
+  for (const Segment& segment :
+       layout_.segments(bucket, layout_.shard(bucket, rank, comm_.size()))) {
     if (segment.parameter == parameter) return segment;
   }
   return {.parameter = parameter};
@@ -66,19 +68,25 @@ at::Tensor StateAccess::gather(const std::string& name, StateKind kind) {
   float* const mine = all.data() + comm_.rank() * largest;
   const Segment& own = parts[static_cast<std::size_t>(comm_.rank())];
   if (own.numel > 0) {
-    visit_segment(kind, own, [&](const ShardView& view) { std::copy(view.values.begin(), view.values.end(), mine); });
+    visit_segment(kind, own, [&](const ShardView& view) {
+      std::copy(view.values.begin(), view.values.end(), mine);
+    });
   }
-  comm_.all_gather({mine, largest, DType::kFloat32},
-                   {all.data(), static_cast<std::int64_t>(all.size()), DType::kFloat32}, "state of " + name)
+  comm_
+      .all_gather({mine, largest, DType::kFloat32},
+                  {all.data(), static_cast<std::int64_t>(all.size()), DType::kFloat32},
+                  "state of " + name)
       ->wait();
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     const auto begin = all.begin() + static_cast<std::int64_t>(rank) * largest;
-    std::copy(begin, begin + parts[rank].numel, result.data_ptr<float>() + parts[rank].parameter_begin);
+    std::copy(begin, begin + parts[rank].numel,
+              result.data_ptr<float>() + parts[rank].parameter_begin);
   }
   return result;
 }
 
-void StateAccess::for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit) {
+void StateAccess::for_each_shard(StateKind kind,
+                                 const std::function<void(const ShardView&)>& visit) {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     const auto parameter = static_cast<std::int32_t>(i);
     if (!table_.specs[i].trainable || table_.specs[i].alias_of >= 0) continue;
@@ -93,7 +101,8 @@ void StateAccess::visit_segment(StateKind kind, const Segment& segment,
   BucketState& state = states_[static_cast<std::size_t>(layout_.slot(segment.parameter).bucket)];
   float* const values = state_values(state, kind, segment);
   const auto show = [&](float* data) {
-    visit({table_.specs[p].name, segment.parameter, segment.parameter_begin, segment.parameter_begin + segment.numel,
+    visit({table_.specs[p].name, segment.parameter, segment.parameter_begin,
+           segment.parameter_begin + segment.numel,
            std::span<float>(data, static_cast<std::size_t>(segment.numel))});
   };
   if (values != nullptr) return show(values);

@@ -18,7 +18,8 @@ namespace zero {
 /// Everything handed to the constructor must outlive this.
 class StateAccess {
  public:
-  StateAccess(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states, Collective& comm);
+  StateAccess(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
+              Collective& comm);
 
   /// Throws ContractError unless `name` is a trainable parameter.
   void require_state(const std::string& name) const { owner_index(name); }
@@ -33,7 +34,8 @@ class StateAccess {
   std::int32_t owner_index(const std::string& name) const;
   /// The part of `parameter` that `rank` owns; numel 0 if none.
   Segment owned_segment(std::int32_t parameter, int rank) const;
-  void visit_segment(StateKind kind, const Segment& segment, const std::function<void(const ShardView&)>& visit);
+  void visit_segment(StateKind kind, const Segment& segment,
+                     const std::function<void(const ShardView&)>& visit);
 
   const Layout& layout_;
   ParameterTable& table_;

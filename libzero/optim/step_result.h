@@ -8,21 +8,25 @@ namespace zero {
 /// What one step() did, the same on every rank except the times.
 struct StepResult {
   bool applied = false;
-  std::string reason;  ///< Empty if applied; otherwise why not, naming the parameter.
+  std::string reason;     ///< Empty if applied; otherwise why not, naming the parameter.
   std::int64_t step = 0;  ///< Applied steps so far, this one included.
 
-  double loss = 0;          ///< Weighted mean of the losses given to backward(), summed in global index order in fp64.
+  double loss = 0;  ///< Weighted mean of the losses given to backward(), summed in global index
+                    ///< order in fp64.
   std::int64_t weight = 0;  ///< Sum of the weights of all backward calls of all ranks.
-  double grad_norm = 0;     ///< L2 norm of the mean gradient before clipping; not finite if a gradient was not.
-  double clip_factor = 1;   ///< Exactly 1 where nothing was clipped.
+  double grad_norm =
+      0;  ///< L2 norm of the mean gradient before clipping; not finite if a gradient was not.
+  double clip_factor = 1;  ///< Exactly 1 where nothing was clipped.
 
   double loss_scale = 1;       ///< The scale that this step's gradients carried.
   double next_loss_scale = 1;  ///< The scale of the next backward.
   std::int64_t consecutive_skips = 0;
-  std::string overflow_parameter;  ///< First parameter (in registration order) with a gradient that is not finite.
+  std::string overflow_parameter;  ///< First parameter (in registration order) with a gradient that
+                                   ///< is not finite.
 
-  double seconds = 0;       ///< Wall time of step().
-  double comm_seconds = 0;  ///< Time spent inside collectives since the previous step, most of it during backward.
+  double seconds = 0;  ///< Wall time of step().
+  double comm_seconds =
+      0;  ///< Time spent inside collectives since the previous step, most of it during backward.
 };
 
 }  // namespace zero

@@ -10,7 +10,8 @@ constexpr std::size_t kFlagsAt = ExactSum::kWords;
 constexpr std::size_t kCallsAt = kFlagsAt + 5;
 
 std::vector<std::int64_t> encode(const StepVote& vote) {
-  std::vector<std::int64_t> words(vote.sum_of_squares.words().begin(), vote.sum_of_squares.words().end());
+  std::vector<std::int64_t> words(vote.sum_of_squares.words().begin(),
+                                  vote.sum_of_squares.words().end());
   words.push_back(vote.finite ? 1 : 0);
   words.push_back(vote.nonfinite_parameter);
   words.push_back(vote.unused_parameter);
@@ -24,11 +25,14 @@ std::vector<std::int64_t> encode(const StepVote& vote) {
 }
 
 /// The smaller of two parameter indices, where -1 stands for none.
-std::int32_t first_of(std::int32_t a, std::int32_t b) { return a < 0 ? b : (b < 0 || a < b ? a : b); }
+std::int32_t first_of(std::int32_t a, std::int32_t b) {
+  return a < 0 ? b : (b < 0 || a < b ? a : b);
+}
 
 void add_flags(StepTally& tally, std::span<const std::int64_t> words, int rank) {
   if (words[kFlagsAt] == 0) tally.finite = false;
-  tally.nonfinite_parameter = first_of(tally.nonfinite_parameter, static_cast<std::int32_t>(words[kFlagsAt + 1]));
+  tally.nonfinite_parameter =
+      first_of(tally.nonfinite_parameter, static_cast<std::int32_t>(words[kFlagsAt + 1]));
   const auto unused = static_cast<std::int32_t>(words[kFlagsAt + 2]);
   if (unused >= 0 && tally.unused_rank < 0) {
     tally.unused_parameter = unused;
@@ -40,7 +44,8 @@ void add_flags(StepTally& tally, std::span<const std::int64_t> words, int rank) 
   }
 }
 
-void add_losses(StepTally& tally, const std::vector<std::int64_t>& all, std::size_t stride, std::size_t ranks) {
+void add_losses(StepTally& tally, const std::vector<std::int64_t>& all, std::size_t stride,
+                std::size_t ranks) {
   double sum = 0;
   for (std::size_t call = kCallsAt; call + 1 < stride; call += 2) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -68,7 +73,8 @@ StepTally gather_votes(Collective& comm, const StepVote& vote, std::string_view 
     const std::span<const std::int64_t> words(all.data() + rank * stride, stride);
     total.merge(words.first(ExactSum::kWords));
     add_flags(tally, words, static_cast<int>(rank));
-    if (words[kFlagsAt + 4] != all[kFlagsAt + 4] && tally.odd_rank < 0) tally.odd_rank = static_cast<int>(rank);
+    if (words[kFlagsAt + 4] != all[kFlagsAt + 4] && tally.odd_rank < 0)
+      tally.odd_rank = static_cast<int>(rank);
   }
   tally.sum_of_squares = total.value();
   add_losses(tally, all, stride, ranks);

@@ -22,17 +22,20 @@ struct BackwardCall {
 enum class Soundness : std::int8_t {
   kSound = 0,
   kBackwardThrew = 1,
-  kRefused = 2,  ///< Parameters or options were changed under the optimizer's hands; the rank itself knows which.
+  kRefused = 2,  ///< Parameters or options were changed under the optimizer's hands; the rank
+                 ///< itself knows which.
 };
 
 struct StepVote {
-  ExactSum sum_of_squares;                ///< Of this rank's slices of the accumulated gradient; finite blocks only.
-  bool finite = true;                     ///< False if a gradient is infinity or NaN.
+  ExactSum
+      sum_of_squares;  ///< Of this rank's slices of the accumulated gradient; finite blocks only.
+  bool finite = true;  ///< False if a gradient is infinity or NaN.
   std::int32_t nonfinite_parameter = -1;  ///< The first such, in registration order.
-  std::int32_t unused_parameter = -1;     ///< First parameter without gradient, where that is an error.
+  std::int32_t unused_parameter =
+      -1;  ///< First parameter without gradient, where that is an error.
   Soundness soundness = Soundness::kSound;
-  std::uint64_t options = 0;              ///< Hash of the parameter groups' options, which must be alike.
-  std::vector<BackwardCall> calls;        ///< In order; as many on every rank.
+  std::uint64_t options = 0;        ///< Hash of the parameter groups' options, which must be alike.
+  std::vector<BackwardCall> calls;  ///< In order; as many on every rank.
 };
 
 struct StepTally {
@@ -41,14 +44,16 @@ struct StepTally {
   std::int32_t nonfinite_parameter = -1;
   std::int32_t unused_parameter = -1;
   int unused_rank = -1;
-  int failed_rank = -1;  ///< First rank that is not sound.
+  int failed_rank = -1;                   ///< First rank that is not sound.
   Soundness failure = Soundness::kSound;  ///< Its reason.
-  int odd_rank = -1;  ///< First rank with other options than rank 0.
+  int odd_rank = -1;                      ///< First rank with other options than rank 0.
   std::int64_t weight = 0;
-  double loss = 0;  ///< Weighted mean; losses added in global index order: call k of rank r is number k * size + r.
+  double loss = 0;  ///< Weighted mean; losses added in global index order: call k of rank r is
+                    ///< number k * size + r.
 };
 
-/// Collective. Ranks with different numbers of calls get a ContractError that says each one's (see `label`).
+/// Collective. Ranks with different numbers of calls get a ContractError that says each one's (see
+/// `label`).
 StepTally gather_votes(Collective& comm, const StepVote& vote, std::string_view label);
 
 }  // namespace zero

@@ -6,7 +6,9 @@ namespace zero {
 
 TaskQueue::TaskQueue() : thread_([this] { run(); }) {}
 
-TaskQueue::~TaskQueue() { stop(); }
+TaskQueue::~TaskQueue() {
+  stop();
+}
 
 void TaskQueue::stop() {
   {

@@ -1,6 +1,7 @@
 #pragma once
 
-/// One thread that runs tasks in the order in which they were submitted: the optimizer's communication thread.
+/// One thread that runs tasks in the order in which they were submitted: the optimizer's
+/// communication thread.
 
 #include <condition_variable>
 #include <deque>
@@ -22,10 +23,12 @@ class TaskQueue {
   /// Drops what has not started and waits for the task that runs; nothing runs afterwards.
   void stop();
 
-  /// After a task has thrown, the tasks behind it are dropped until the error has been taken by drain().
+  /// After a task has thrown, the tasks behind it are dropped until the error has been taken by
+  /// drain().
   void submit(std::function<void()> task);
 
-  /// Waits until everything submitted so far has run or was dropped, then throws the first error, if any.
+  /// Waits until everything submitted so far has run or was dropped, then throws the first error,
+  /// if any.
   void drain();
 
   /// Throws (and takes) the first error without waiting.

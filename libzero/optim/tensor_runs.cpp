@@ -38,7 +38,8 @@ void write_elements(at::Tensor& tensor, std::int64_t begin, std::int64_t count, 
 
 void pack_tensor(const at::Tensor& tensor, c10::ScalarType dtype, void* dst) {
   if (tensor.scalar_type() == dtype && tensor.is_contiguous()) {
-    if (tensor.numel() > 0) std::memcpy(dst, tensor.const_data_ptr(), byte_count(tensor, tensor.numel()));
+    if (tensor.numel() > 0)
+      std::memcpy(dst, tensor.const_data_ptr(), byte_count(tensor, tensor.numel()));
     return;
   }
   const at::NoGradGuard no_grad;

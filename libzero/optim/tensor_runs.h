@@ -14,16 +14,19 @@ namespace zero {
 /// Copies elements [begin, begin + count) into dst, in the tensor's dtype.
 void read_elements(const at::Tensor& tensor, std::int64_t begin, std::int64_t count, void* dst);
 
-/// Overwrites elements [begin, begin + count) from src, in the tensor's dtype. Autograd does not see it.
+/// Overwrites elements [begin, begin + count) from src, in the tensor's dtype. Autograd does not
+/// see it.
 void write_elements(at::Tensor& tensor, std::int64_t begin, std::int64_t count, const void* src);
 
 /// The address of element `index`, or nullptr if the tensor is not contiguous.
 void* contiguous_element(const at::Tensor& tensor, std::int64_t index);
 
-/// Copies the whole tensor into dst, contiguous, converted to `dtype` (rounding to nearest, ties to even).
+/// Copies the whole tensor into dst, contiguous, converted to `dtype` (rounding to nearest, ties to
+/// even).
 void pack_tensor(const at::Tensor& tensor, c10::ScalarType dtype, void* dst);
 
-/// A tensor's elements as one writable run: in place where it is contiguous, otherwise a copy that finish() writes back.
+/// A tensor's elements as one writable run: in place where it is contiguous, otherwise a copy that
+/// finish() writes back.
 class WritableRun {
  public:
   WritableRun(at::Tensor& tensor, std::int64_t begin, std::int64_t count);

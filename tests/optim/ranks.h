@@ -54,8 +54,9 @@ inline void on_ranks(int world_size, const RankFunction& function) {
 }
 
 /// Runs on `world_size` threads and returns each rank's error text.
-inline std::vector<std::string> errors_on_ranks(int world_size, const RankFunction& function,
-                                                std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+inline std::vector<std::string> errors_on_ranks(
+    int world_size, const RankFunction& function,
+    std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
   std::vector<std::string> messages;
   for (const auto& error : run_ranks(make_threads(world_size, timeout), function)) {
     messages.push_back(message_of(error));

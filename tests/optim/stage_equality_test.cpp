@@ -33,11 +33,13 @@ Outcome train(int world_size, int stage, torch::Dtype dtype, std::int64_t overfl
     std::unique_lock lock(mutex);  // the default generator belongs to the process
     ToyModel model(dtype);
     lock.unlock();
-    Optimizer optimizer(*model, AdamWOptions(1e-2).weight_decay(0.1), testing::toy_options(stage), comm);
+    Optimizer optimizer(*model, AdamWOptions(1e-2).weight_decay(0.1), testing::toy_options(stage),
+                        comm);
     for (std::int64_t step = 0; step < kSteps; ++step) {
       for (std::int64_t i = comm->rank(); i < kMicros; i += comm->size()) {
         auto loss = model->loss(testing::toy_batch(step, i));
-        if (step == overflow_step && i == kMicros - 1) loss = loss + (model->gain.to(torch::kFloat) * 1e30).sum() * 1e10;
+        if (step == overflow_step && i == kMicros - 1)
+          loss = loss + (model->gain.to(torch::kFloat) * 1e30).sum() * 1e10;
         optimizer.backward(loss);
       }
       const StepResult result = optimizer.step();
@@ -50,12 +52,14 @@ Outcome train(int world_size, int stage, torch::Dtype dtype, std::int64_t overfl
     }
     optimizer.shutdown();
     for (const auto& parameter : model->named_parameters()) {
-      everyone[static_cast<std::size_t>(comm->rank())][parameter.key()] = parameter.value().detach().clone();
+      everyone[static_cast<std::size_t>(comm->rank())][parameter.key()] =
+          parameter.value().detach().clone();
     }
   });
   outcome.parameters = everyone[0];
   for (const auto& rank : everyone) {
-    for (const auto& [name, value] : rank) EXPECT_TRUE(torch::equal(value, outcome.parameters[name])) << name;
+    for (const auto& [name, value] : rank)
+      EXPECT_TRUE(torch::equal(value, outcome.parameters[name])) << name;
   }
   return outcome;
 }
@@ -90,7 +94,8 @@ TEST_P(StageEquality, TwentyStepsGiveTheSameBitsOnEveryStageAndWorld) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, StageEquality, ::testing::Values(torch::kFloat, torch::kBFloat16, torch::kHalf),
+INSTANTIATE_TEST_SUITE_P(, StageEquality,
+                         ::testing::Values(torch::kFloat, torch::kBFloat16, torch::kHalf),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
 TEST(Overflow, OneRankOverflowsAndEveryRankSkipsThatStepAlike) {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// A small model with everything that makes layouts hard: tied weights, frozen and unused parts, a scalar, a zero-size
-/// and a transposed parameter, several buckets, two groups.
+/// A small model with everything that makes layouts hard: tied weights, frozen and unused parts, a
+/// scalar, a zero-size and a transposed parameter, several buckets, two groups.
 
 #include <torch/torch.h>
 
@@ -44,7 +44,8 @@ TORCH_MODULE(ToyModel);
 /// Micro-batch `index` of step `step`: the same on every world size.
 inline torch::Tensor toy_batch(std::int64_t step, std::int64_t index) {
   std::vector<std::int64_t> tokens;
-  for (std::int64_t i = 0; i < 12; ++i) tokens.push_back((step * 31 + index * 17 + i * i * 7 + i) % 40);
+  for (std::int64_t i = 0; i < 12; ++i)
+    tokens.push_back((step * 31 + index * 17 + i * i * 7 + i) % 40);
   return torch::tensor(tokens, torch::kLong);
 }
 
@@ -58,9 +59,10 @@ inline Options toy_options(int stage) {
 }
 
 /// Micro-batch i of `global_micros` goes to rank i mod N.
-inline void toy_backward(Optimizer& optimizer, ToyModel& model, std::int64_t step, std::int64_t global_micros, int rank,
-                         int world_size) {
-  for (std::int64_t i = rank; i < global_micros; i += world_size) optimizer.backward(model->loss(toy_batch(step, i)));
+inline void toy_backward(Optimizer& optimizer, ToyModel& model, std::int64_t step,
+                         std::int64_t global_micros, int rank, int world_size) {
+  for (std::int64_t i = rank; i < global_micros; i += world_size)
+    optimizer.backward(model->loss(toy_batch(step, i)));
 }
 
 }  // namespace zero::testing
