@@ -99,7 +99,9 @@ void expect_fault(const Fault& fault, int stage, const std::string& expected) {
     });
     EXPECT_THAT(error, HasSubstr("injected fault"));
     EXPECT_LT(watch.seconds(), kPrompt);
-    if (comm->rank() == 1) EXPECT_EQ(trainee.optimizer->steps_applied(), 1);
+    if (comm->rank() == 1) {
+      EXPECT_EQ(trainee.optimizer->steps_applied(), 1);
+    }
     if (comm->rank() == 1 && expected == kUnchanged) expect_same(before, snapshot(trainee.model));
     expect_dead(trainee, comm->rank() == 1 ? expected : "resume");
   });
@@ -138,7 +140,9 @@ TEST(Fault, InTheMidOfAnUpdateLeavesStepAndParametersBehindTheOptimizersWord) {
       trainee.window(1);
       if (comm->rank() == 0) trainee.window(2);
     });
-    if (comm->rank() == 1) EXPECT_FALSE(testing::same(before, snapshot(trainee.model)));
+    if (comm->rank() == 1) {
+      EXPECT_FALSE(testing::same(before, snapshot(trainee.model)));
+    }
   });
 }
 
