@@ -7,6 +7,7 @@ zero_public_target(zero_core core
   libzero/base/dtype.h
   libzero/base/error.h
   libzero/base/float16.h
+  libzero/base/log.h
   libzero/collective/collective.h
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h
@@ -19,7 +20,8 @@ zero_public_target(zero_zero zero
   libzero/optim/optimizer.h
   libzero/optim/options.h
   libzero/optim/step_result.h
-  libzero/train/device.h)
+  libzero/train/device.h
+  libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.
 if(TARGET zero_rendezvous)
   zero_public_target(zero_rendezvous rendezvous)  # no header: zero::connect links it

@@ -153,6 +153,11 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   result.step = steps_applied_;
   result.next_loss_scale = scaler_.scale();
   result.consecutive_skips = scaler_.state().consecutive_skips;
+  if (!result.applied) {
+    say(LogLevel::kWarning, "step: skipped, " + result.reason + "; loss scale " +
+                                std::to_string(result.loss_scale) + " -> " +
+                                std::to_string(result.next_loss_scale));
+  }
   drop_window();
   result.comm_seconds = clock_.take();
   result.seconds = seconds_since(start);
