@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <system_error>
 
 #include "backends/gloo/meeting.h"
 #include "backends/gloo/signals.h"
@@ -42,12 +43,22 @@ Mesh::Mesh(const MeshOptions& options, const Store& store) : options_(options) {
   }
   try {
     connect(store);
-  } catch (const CommError&) {
-    throw;
+  } catch (const CommError& error) {
+    leave_meeting(error.what());
+  } catch (const std::system_error& error) {
+    leave_meeting(
+        "the ranks could not meet: " + here(rank()) +
+        " cannot start a thread; raise its limits (ulimit -u, ulimit -v): " + error.what());
   } catch (const std::exception& error) {
-    throw CommError("the ranks could not meet: " + here(rank()) +
-                    " lost a connection while the others joined: " + error.what());
+    leave_meeting("the ranks could not meet: " + here(rank()) +
+                  " lost a connection while the others joined: " + error.what());
   }
+}
+
+void Mesh::leave_meeting(const std::string& reason) {
+  // Those that have met everybody take a closing connection for a death, and would blame this rank.
+  if (control_) LetterBox::tell_those_who_listen(*control_, rank(), size(), reason);
+  throw CommError(reason);
 }
 
 void Mesh::connect(const Store& store) {

@@ -67,6 +67,7 @@ class Mesh {
 
  private:
   void connect(const Store& store);
+  [[noreturn]] void leave_meeting(const std::string& reason);
   void exchange(const CallHeader& call, std::span<const std::byte> inline_payload);
   void call_roll(const CallHeader& call, std::span<const std::byte> inline_payload);
   void wait_until_all_know(const CallHeader& call) noexcept;

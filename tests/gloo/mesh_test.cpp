@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <future>
+#include <thread>
 
 #include "backends/gloo/meeting.h"
 #include "backends/gloo/slots.h"
@@ -80,6 +81,28 @@ std::string what_of(Mesh& mesh, Operation operation, const Mesh::Body& body) {
   }
 }
 
+/// A store whose get() fails in its own way.
+class BadStore : public KeyValueStore {
+ public:
+  explicit BadStore(milliseconds overrun) : overrun_(overrun) {}
+  void set(std::string_view, std::string_view) override {}
+  std::string get(std::string_view, milliseconds timeout) override {
+    ++gets_;
+    if (overrun_.count() > 0) std::this_thread::sleep_for(timeout + overrun_);
+    throw CommError("what the store says");
+  }
+  std::int64_t add(std::string_view, std::int64_t) override { return 0; }
+  std::string compare_and_set(std::string_view, std::string_view, std::string_view) override {
+    return "";
+  }
+  bool remove(std::string_view) override { return false; }
+  int gets() const { return gets_; }
+
+ private:
+  const milliseconds overrun_;
+  int gets_ = 0;
+};
+
 void nothing(Transfers&, const RollCall&) {}
 
 TEST_F(MeshTest, NobodyLeavesAMismatchBeforeEverybodyKnowsOfIt) {
@@ -117,6 +140,55 @@ TEST_F(MeshTest, WhoeverFallsSilentAfterAMismatchDoesNotHideIt) {
                                    HasSubstr("CommError: collective #2"),
                                    HasSubstr(": rank 2 did not come to collective #1")));
   }
+}
+
+TEST_F(MeshTest, AStoreThatIsLostOrSilentIsBlamedItselfAndOnce) {
+  for (const milliseconds overrun : {milliseconds(0), milliseconds(700)}) {
+    const auto bad = std::make_shared<BadStore>(overrun);
+    PluginStore callbacks(bad);
+    const milliseconds timeout = overrun.count() > 0 ? milliseconds(100) : kPatience;
+    try {
+      Mesh(place(3, 6, timeout), Store(callbacks.table(), ""));
+      ADD_FAILURE() << "it met nobody";
+    } catch (const CommError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("store failed rank 3"), HasSubstr("store says")));
+    }
+    EXPECT_EQ(bad->gets(), 1);
+  }
+}
+
+TEST_F(MeshTest, WhoeverFailsToMeetOneRankTellsThoseItHasMet) {
+  const milliseconds brief(600);
+  const auto publish = [&](Links& control, Links& data, int rank) {
+    std::string addresses;
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer != rank) addresses += control.address_for(peer) + data.address_for(peer);
+    }
+    store().set(std::to_string(rank), addresses);
+    return addresses.size() / 4;
+  };
+  const auto publish_and_die = [&] {
+    Device device("127.0.0.1");
+    Links control(device, 2, 3, brief);
+    Links data(device, 2, 3, brief);
+    publish(control, data, 2);
+  };
+  publish_and_die();
+  Device device("127.0.0.1");
+  Links control(device, 0, 3, kPatience);
+  Links data(device, 0, 3, kPatience);
+  const std::size_t each = publish(control, data, 0);
+  auto failing = std::async(std::launch::async, [&] { Mesh(place(1, 3, brief), store()); });
+  const std::string theirs = store().get("1", 4 * each, kPatience);
+  control.connect(1, theirs.substr(0, each));
+  data.connect(1, theirs.substr(each, each));
+  Fate fate;
+  std::string letter(2048, '\0');
+  Lane lane(control, fate, 1, static_cast<void*>(letter.data()), letter.size());
+  lane.receive(kLetterSlot, 0, letter.size());
+  lane.wait_received();
+  EXPECT_THAT(letter, HasSubstr("rank 1 has no connection with rank 2"));
+  EXPECT_THROW(failing.get(), CommError);
 }
 
 TEST_F(MeshTest, AContractErrorInTheMiddleOfACallReachesAllRanksAtOnce) {
