@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kDefaultTimeout = std::chrono::seconds(300);
 constexpr double kLongestTimeoutSeconds = 1e6;
 // How long rank 0 waits with the store for ranks that are not done with it when it leaves itself.
-constexpr milliseconds kPatience = std::chrono::seconds(10);
+constexpr milliseconds kPatience = std::chrono::seconds(2);
 constexpr std::array<std::string_view, 3> kBackends = {"auto", "self", "gloo"};
 
 milliseconds parse_timeout(const std::string& text) {

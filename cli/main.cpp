@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -17,7 +19,15 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
+/// Or the next file opened would take the place of a stream that is closed, and its output.
+void open_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1) ::open("/dev/null", O_RDWR);  // takes the lowest number: fd
+  }
+}
+
 int run(int argc, char** argv) {
+  open_standard_streams();
   // What stands behind "--" is another program's business: it never reaches the parser.
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");

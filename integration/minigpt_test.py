@@ -109,6 +109,12 @@ class MiniGpt(unittest.TestCase):
         self.assertRegex(out, r"(bf16|fp32) \(auto: this CPU has")
         self.assertIn("sample: ", out)
 
+    def test_the_other_ranks_do_not_wait_for_the_generated_text(self):
+        arguments = [ranks.program("minigpt"), *TINY, "--steps", "1", "--sample", "4000"]
+        code, out, err = ranks.run(arguments, ranks=2, ZERO_TIMEOUT="1")
+        self.assertEqual(code, 0, (out[-500:], err))
+        self.assertIn("sample: ", out)
+
     def test_bad_flags(self):
         self.refuse(["--stage", "3"], "--stage")
         self.refuse(["--no-such-flag"], "--no-such-flag")

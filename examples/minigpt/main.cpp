@@ -23,9 +23,7 @@ int run(int argc, char** argv) {
       std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
     return parsed.exit_code;
   }
-  const auto comm = zero::connect({.topology = topology});
-  minigpt::train(parsed.flags, comm);
-  comm->shutdown();
+  minigpt::train(parsed.flags, zero::connect({.topology = topology}));
   return 0;
 }
 

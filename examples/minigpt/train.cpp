@@ -105,6 +105,7 @@ class Training {
       if (is_due) evaluate_and_say(step);
     }
     optimizer_.shutdown();
+    comm_->shutdown();  // the others need not wait while one rank writes
     if (is_speaker_ && flags_.sample > 0) {
       say("sample: " + generate(model_, flags_.sample, flags_.context, flags_.seed));
     }
