@@ -241,10 +241,12 @@ void GradientReducer::reduce(std::int32_t bucket, bool accumulate, const std::st
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   const std::int64_t slice = state.accumulator.size();
   if (slice == 0) return;  // nothing but zero-size parameters
+  static_assert(kEpilogueBlock % kNormBlock == 0,
+                "no piece of the sum may cut a block of the norm");
   const auto sum_squares = [&state](std::int64_t begin, std::int64_t count) {
-    for (std::int64_t i = begin; i < begin + count; i += kEpilogueBlock) {
-      state.block_sums[static_cast<std::size_t>(i / kEpilogueBlock)] = block_sum_of_squares(
-          state.accumulator.data() + i, std::min(kEpilogueBlock, begin + count - i));
+    for (std::int64_t i = begin; i < begin + count; i += kNormBlock) {
+      state.block_sums[static_cast<std::size_t>(i / kNormBlock)] = block_sum_of_squares(
+          state.accumulator.data() + i, std::min(kNormBlock, begin + count - i));
     }
   };
   const DType wire = options_.wire[static_cast<std::size_t>(bucket)];
