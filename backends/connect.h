@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "backends/rendezvous/topology.h"
 #include "libzero/collective/collective.h"
-#include "libzero/collective/topology.h"
 
 namespace zero {
 
