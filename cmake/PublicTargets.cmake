@@ -18,7 +18,8 @@ zero_public_target(zero_zero zero
   libzero/optim/optimizer.h
   libzero/optim/options.h
   libzero/optim/step_result.h
-  libzero/train/device.h)
+  libzero/train/device.h
+  libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.
 if(TARGET zero_rendezvous)
   zero_public_target(zero_rendezvous rendezvous backends/rendezvous/topology.h)  # zero::connect links it
