@@ -7,6 +7,7 @@ zero_public_target(zero_core core
   libzero/base/dtype.h
   libzero/base/error.h
   libzero/base/float16.h
+  libzero/base/log.h
   libzero/collective/collective.h
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h

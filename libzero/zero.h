@@ -5,6 +5,7 @@
 #include "backends/connect.h"
 #include "backends/rendezvous/topology.h"
 #include "libzero/base/error.h"
+#include "libzero/base/log.h"
 #include "libzero/collective/collective.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/train/device.h"
