@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "backends/rendezvous/topology.h"
 #include "libzero/base/log.h"
 #include "libzero/collective/collective.h"
-#include "libzero/collective/topology.h"
 
 namespace zero {
 

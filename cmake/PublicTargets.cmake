@@ -11,7 +11,6 @@ zero_public_target(zero_core core
   libzero/collective/collective.h
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h
-  libzero/collective/topology.h
   libzero/layout/layout.h
   libzero/optim/loss_scaler.h)
 zero_public_target(zero_zero zero
@@ -24,7 +23,7 @@ zero_public_target(zero_zero zero
   libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.
 if(TARGET zero_rendezvous)
-  zero_public_target(zero_rendezvous rendezvous)  # no header: zero::connect links it
+  zero_public_target(zero_rendezvous rendezvous backends/rendezvous/topology.h)  # zero::connect links it
 endif()
 if(TARGET zero_connect)
   zero_public_target(zero_connect connect backends/connect.h)

@@ -4,10 +4,10 @@
 #include <exception>
 
 #include "backends/connect.h"
+#include "backends/rendezvous/topology.h"
 #include "examples/minigpt/flags.h"
 #include "examples/minigpt/train.h"
 #include "libzero/base/error.h"
-#include "libzero/collective/topology.h"
 
 namespace {
 

@@ -57,10 +57,12 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       state_access_(layout_, table_, states_, *comm_) {
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_, clock_,
-                   ReducerOptions{.keep_gradients = options_.stage() < 2,
-                                  .defer = options_.defer_reduction(),
-                                  .wire = wire_dtypes(layout_, options_)});
+  reducer_.emplace(
+      layout_, table_,
+      BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
+                      wire_dtypes(layout_, options_)),
+      queue_,
+      ReducerOptions{.keep_gradients = options_.stage() < 2, .defer = options_.defer_reduction()});
   say(LogLevel::kInfo, "optimizer: stage " + std::to_string(options_.stage()) + " on " +
                            std::to_string(comm_->size()) + " ranks (" +
                            std::string(comm_->backend()) + "), " +

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libzero/base/fnv.h"
+#include "libzero/base/number_text.h"
 #include "libzero/optim/block_norm.h"
 #include "libzero/optim/decision.h"
 #include "libzero/optim/model_sync.h"
@@ -155,8 +156,8 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   result.consecutive_skips = scaler_.state().consecutive_skips;
   if (!result.applied) {
     say(LogLevel::kWarning, "step: skipped, " + result.reason + "; loss scale " +
-                                std::to_string(result.loss_scale) + " -> " +
-                                std::to_string(result.next_loss_scale));
+                                number_text(result.loss_scale) + " -> " +
+                                number_text(result.next_loss_scale));
   }
   drop_window();
   result.comm_seconds = clock_.take();
