@@ -46,6 +46,12 @@ int run(int argc, char** argv) {
     return command();
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
+  } catch (const CLI::ExtrasError& error) {
+    const bool forgot_dashes = app.got_subcommand("run") && program.empty();
+    std::cerr << "zero: " << on_one_line(error.what())
+              << (forgot_dashes ? "; write the program behind --, as in: zero run -n 4 -- ./train\n"
+                                : " (zero --help and zero run --help say more)\n");
+    return kUsage;
   } catch (const CLI::Error& error) {
     std::cerr << "zero: " << on_one_line(error.what())
               << " (zero --help and zero run --help say more)\n";
