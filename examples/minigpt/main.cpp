@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <exception>
 
+#include <c10/util/Exception.h>
+
 #include "backends/connect.h"
 #include "backends/rendezvous/topology.h"
 #include "examples/minigpt/flags.h"
@@ -35,6 +37,9 @@ int main(int argc, char** argv) {
   } catch (const zero::ContractError& error) {
     std::fprintf(stderr, "minigpt: %s\n", error.what());
     return kUsage;
+  } catch (const c10::Error& error) {
+    std::fprintf(stderr, "minigpt: %s\n", error.what_without_backtrace());
+    return kPeerOrFile;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "minigpt: %s\n", error.what());
     return kPeerOrFile;
