@@ -130,6 +130,7 @@ class MiniGpt(unittest.TestCase):
         self.refuse(["--precision", "fp8"], "--precision")
         self.refuse(["--width", "33"], "--width", "--heads")
         self.refuse(["--lr", "-1"], "--lr")
+        self.refuse(["--batch", "1000000000000"], "--batch", "1000000")
 
     def test_bad_data(self):
         self.refuse(["--data", self.path("missing.txt")], "missing.txt")

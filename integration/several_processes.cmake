@@ -14,3 +14,11 @@ foreach(script equal_bits dead_rank minigpt)
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
   set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2 TIMEOUT 300 LABELS integration)
 endforeach()
+
+if(NOT LIBZERO_SANITIZE)  # 1600 backward calls and five validations would take a sanitizer half an hour
+  add_test(NAME integration.full_run
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/full_run_test.py ${PROJECT_BINARY_DIR}/bin)
+  set_tests_properties(integration.full_run PROPERTIES PROCESSORS 2 TIMEOUT 600 LABELS integration)
+else()
+  message(STATUS "integration: the full training run is left out under a sanitizer: it would take too long")
+endif()

@@ -93,6 +93,11 @@ std::string problem_of(const Flags& flags, int world_size) {
     return "--width must be a multiple of --heads: " + text(flags.width) + " and " +
            text(flags.heads);
   }
+  constexpr std::int64_t kMaxBatch = 1'000'000;
+  if (flags.batch > kMaxBatch || flags.micro_batch > kMaxBatch) {
+    return "--batch and --micro-batch must be at most " + text(kMaxBatch) + ": " +
+           text(flags.batch) + " and " + text(flags.micro_batch);
+  }
   const std::int64_t per_call = flags.micro_batch * world_size;
   if (flags.batch % per_call != 0) {
     return "--batch must be a multiple of --micro-batch times the number of ranks, " +

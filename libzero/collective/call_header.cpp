@@ -135,10 +135,9 @@ std::string describe(const CallHeader& call) {
 }
 
 std::string describe_failure(const CallHeader& call, int rank, std::string_view reason) {
-  return "collective #" + std::to_string(call.sequence) + ", " + describe(call) +
-         ", failed on rank " + std::to_string(rank) + ": " + std::string(reason) +
-         "; this communicator is dead: destroy it, start the ranks again and resume from a "
-         "checkpoint";
+  return std::string(reason) + ": collective #" + std::to_string(call.sequence) + ", " +
+         describe(call) + ", failed on rank " + std::to_string(rank) +
+         "; this communicator is dead: destroy it and start the ranks again";
 }
 
 std::string describe_absence(const CallHeader& call, std::span<const int> missing_ranks,

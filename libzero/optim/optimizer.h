@@ -69,7 +69,7 @@ struct ShardView {
 /// where the ranks disagreed. CommError: the optimizer is dead; every later call but those that
 /// only report (memory(), layout(), steps_applied(), loss_scale()) and shutdown() throws, and if
 /// the failure fell into the update the message says that parameters may stand at two different
-/// steps: resume from a checkpoint; otherwise it says that they were not changed.
+/// steps: start again from saved weights; otherwise it says that they were not changed.
 class Optimizer : public torch::optim::Optimizer {
  public:
   /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers

@@ -105,7 +105,7 @@ void Optimizer::Impl::die(const std::string& consequence, const char* why) {
   comm_->abort(why);  // so that the others hear of it
   dead_because_ =
       "optimizer: refuses to go on after a communication error; " + consequence + ": " + why;
-  throw CommError(dead_because_);
+  throw CommError(std::string(why) + "; " + consequence);
 }
 
 void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
@@ -119,7 +119,7 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   require_same_shapes();
   const std::string refrozen = first_refrozen(table_);
   ZERO_REQUIRE(refrozen.empty(), refrozen);
-  guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
+  guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
   reducer_->require_own_gradients();
 
   // The mean over no token is no number: a call without weight must not bring it in.
@@ -141,7 +141,7 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
     throw;
   }
   reducer_->end_backward(/*expect_all=*/weight > 0);
-  guarded(kNothingChanged, [this] { queue_.rethrow_if_failed(); });
+  guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
 }
 
 void Optimizer::Impl::drop_window() {
@@ -158,7 +158,7 @@ void Optimizer::Impl::discard_window() {
 
 void Optimizer::Impl::zero_grad() {
   require_alive();
-  guarded(kNothingChanged, [this] { queue_.drain(); });
+  guarded(kNothingChanged, [this] { matched([this] { queue_.drain(); }); });
   discard_window();
 }
 

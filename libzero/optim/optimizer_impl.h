@@ -49,9 +49,8 @@ class Optimizer::Impl {
 
  private:
   static constexpr const char* kParametersMixed =
-      "parameters may stand at two different steps, resume from a checkpoint";
-  static constexpr const char* kNothingChanged =
-      "no parameter was changed since the last step, resume from it or a checkpoint";
+      "parameters may stand at two different steps, start again from saved weights";
+  static constexpr const char* kNothingChanged = "no parameter was changed since the last step";
 
   void require_alive() const;
   void say(LogLevel level, const std::string& line) const;
@@ -71,6 +70,10 @@ class Optimizer::Impl {
   /// in those of later calls.
   template <typename Function>
   auto guarded(const std::string& consequence, Function function);
+  /// Runs collectives of the window. The only rule that they can break is that all ranks make the
+  /// same calls.
+  template <typename Function>
+  auto matched(Function function);
 
   std::shared_ptr<Collective> comm_;
   std::vector<BucketState> states_;
@@ -87,6 +90,18 @@ class Optimizer::Impl {
   TaskQueue queue_;  // its thread uses all of the above: it ends first
   std::optional<GradientReducer> reducer_;
 };
+
+template <typename Function>
+auto Optimizer::Impl::matched(Function function) {
+  try {
+    return function();
+  } catch (const ContractError& error) {
+    throw ContractError(
+        std::string("the ranks made different numbers of backward calls; make as many on every "
+                    "rank before step(); the gradients of this window are dropped: ") +
+        error.what());
+  }
+}
 
 template <typename Function>
 auto Optimizer::Impl::guarded(const std::string& consequence, Function function) {

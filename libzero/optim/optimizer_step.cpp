@@ -114,11 +114,12 @@ StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::st
   const std::string label = "step " + std::to_string(windows_ended_ + 1) + " after " +
                             std::to_string(calls_.size()) + " backward calls";
   return guarded(kNothingChanged, [&] {
-    queue_.drain();
+    matched([this] { queue_.drain(); });
     StepVote mine = make_vote();
     mine.options = hash_of(describe_all(groups));
     if (!fault.empty()) mine.soundness = Soundness::kRefused;
-    const StepTally tally = clock_.timed([&] { return gather_votes(*comm_, mine, label); });
+    const StepTally tally =
+        matched([&] { return clock_.timed([&] { return gather_votes(*comm_, mine, label); }); });
     require_sound_window(tally, fault, groups);
     return tally;
   });

@@ -106,9 +106,10 @@ RC_GTEST_PROP(CallHeader, AnyBytesAreDescribedAndCompared, ()) {
 }
 
 TEST(CallHeader, FailureTextNamesNumberCallRankAndReason) {
-  EXPECT_THAT(describe_failure(reduce_scatter_of(8), 3, "rank 1 died"),
-              HasSubstr("collective #41, reduce_scatter of 8 float32 [bucket 0], failed on rank 3: "
-                        "rank 1 died; "));
+  EXPECT_THAT(
+      describe_failure(reduce_scatter_of(8), 3, "rank 1 died"),
+      HasSubstr("rank 1 died: collective #41, reduce_scatter of 8 float32 [bucket 0], failed on "
+                "rank 3; "));
 }
 
 TEST(ListRanks, JoinsNeighbours) {

@@ -117,7 +117,7 @@ void expect_fault(const Fault& fault, int stage, const std::string& expected) {
       EXPECT_EQ(trainee.optimizer->steps_applied(), 1);
     }
     if (comm->rank() == 1 && expected == kUnchanged) expect_same(before, snapshot(trainee.model));
-    expect_dead(trainee, comm->rank() == 1 ? expected : "resume");
+    expect_dead(trainee, comm->rank() == 1 ? expected : "parameter");
   });
 }
 
