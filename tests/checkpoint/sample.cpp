@@ -110,6 +110,28 @@ void Sample::add_state(int rank, const std::string& name, DType dtype,
   ranks_[static_cast<std::size_t>(rank)].states.push_back(std::move(view));
 }
 
+void Sample::shrink(const std::string& keep) {
+  common_.parameters.resize(1);
+  common_.applied_steps.clear();
+  common_.groups = {{{"lr", 0.5}}};
+  common_.counters.clear();
+  common_.blobs.clear();
+  for (RankState& rank : ranks_) {
+    rank.blobs.clear();
+    std::erase_if(rank.states, [&](const StateView& view) { return view.name != keep; });
+    for (StateView& view : rank.states) {
+      view.extents.resize(1);
+      view.pieces.resize(1);
+    }
+  }
+}
+
+Sample tiny_sample(std::int64_t step, int world_size) {
+  Sample sample(step, world_size);
+  sample.shrink("master");
+  return sample;
+}
+
 std::vector<std::byte> Sample::expected(std::int64_t step, std::string_view state, DType dtype,
                                         const Extent& extent) {
   const auto width = static_cast<std::uint64_t>(size_of(dtype));

@@ -20,6 +20,9 @@ class Sample {
   const RankState& rank(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   RankState& rank(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
+  /// Leaves out what `keep` does not name, and everything else that may be left out.
+  void shrink(const std::string& keep);
+
   /// What reading back must give.
   static std::vector<std::byte> expected(std::int64_t step, std::string_view state, DType dtype,
                                          const Extent& extent);
@@ -34,6 +37,9 @@ class Sample {
 };
 
 std::vector<ParameterSpec> sample_parameters();
+
+/// One parameter with one state.
+Sample tiny_sample(std::int64_t step, int world_size);
 
 /// Saves the sample: put from one thread after the other. Returns commit's result.
 CommitResult save(Store& store, const Sample& sample);
