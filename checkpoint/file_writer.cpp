@@ -137,16 +137,26 @@ hdf5::Skeleton place(const FileContent& content, std::vector<Planned>& planned) 
     spec.datasets.push_back({dataset.record.name, dataset.record.type, dataset.record.shape});
   }
   hdf5::Skeleton skeleton = hdf5::make_skeleton(spec);
+  for (std::size_t i = 0; i < planned.size(); ++i) planned[i].record.offset = skeleton.offsets[i];
+  // The file is written from front to back. Blocks are hashed before they are written: they must
+  // come after their data.
+  std::stable_sort(planned.begin(), planned.end(), [](const Planned& a, const Planned& b) {
+    return a.record.offset < b.record.offset;
+  });
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < planned.size(); ++i) {
-    DatasetRecord& record = planned[i].record;
-    record.offset = skeleton.offsets[i];
-    if (record.bytes == 0) continue;
-    if (record.offset < end || record.offset + record.bytes > skeleton.size) {
+    const DatasetRecord& record = planned[i].record;
+    const bool follows =
+        i > 0 && planned[i - 1].in_blocks && blocks_name(planned[i - 1].record.name) == record.name;
+    if (planned[i].content == nullptr && !follows) {
       throw FormatError("the HDF5 library placed a dataset unexpectedly, report its version: " +
                         content.name + record.name);
     }
-    end = record.offset + record.bytes;
+    if (record.bytes > 0 && (record.offset < end || record.offset + record.bytes > skeleton.size)) {
+      throw FormatError("the HDF5 library made datasets overlap, report its version: " +
+                        content.name + record.name);
+    }
+    end = std::max(end, record.offset + record.bytes);
   }
   return skeleton;
 }
@@ -211,8 +221,6 @@ FileRecord write_hdf5_file(FileSystem& files, const std::string& folder, const F
   }
   append_metadata(file, skeleton, skeleton.size);
   record.hash = file.finish();
-  std::stable_sort(record.datasets.begin(), record.datasets.end(),
-                   [](const auto& a, const auto& b) { return a.offset < b.offset; });
   return record;
 }
 

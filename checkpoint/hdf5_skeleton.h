@@ -28,7 +28,7 @@ struct DatasetSpec {
 
 struct FileSpec {
   std::vector<AttributeSpec> attributes;  ///< Of the root.
-  std::vector<DatasetSpec> datasets;      ///< Get their places in this order: offsets grow.
+  std::vector<DatasetSpec> datasets;      ///< Get their places in this order.
 };
 
 struct Skeleton {

@@ -54,7 +54,6 @@ Handle make_access() {
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make access properties");
   check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), "set versions");
   check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_SEMI), "set the close degree");
-  check(H5Pset_alignment(access.get(), 65536, 4096), "set the alignment");
   return access;
 }
 

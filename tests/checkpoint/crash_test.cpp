@@ -243,6 +243,35 @@ TEST(FullDisk, AtAnyByteLeavesTheOldCheckpoint) {
   }
 }
 
+TEST(FirstSave, MakesARootThatSurvivesAPowerCut) {
+  auto disk = std::make_shared<MemoryFileSystem>();
+  disk->crash(PowerCut::kNothing);
+  save(*store_on(disk), kOld, 2);
+  disk->crash(PowerCut::kNothing);
+  bool has_new = false;
+  EXPECT_EQ(violation(*disk, disk, has_new), "");
+  EXPECT_NO_THROW(save(*store_on(disk), kNew, 2));
+}
+
+TEST(FirstSave, NeedsAParentAndADirectory) {
+  auto disk = std::make_shared<MemoryFileSystem>();
+  EXPECT_THROW(save(*make_hdf5_store(disk, "/a/b/c"), kOld, 1), FileError);
+  disk->set_content("/file", {});
+  EXPECT_THROW(save(*make_hdf5_store(disk, "/file"), kOld, 1), ContractError);
+  EXPECT_EQ(make_hdf5_store(disk, "/nowhere")->list().steps.size(), 0u);
+}
+
+TEST(Latest, ThatCannotBeWrittenIsAWarningOnly) {
+  auto disk = std::make_shared<MemoryFileSystem>();
+  save(*store_on(disk), kOld, 1);
+  disk->make_directory(kRoot + "/LATEST.tmp");
+  const CommitResult result = save(*store_on(disk), kNew, 1);
+  ASSERT_EQ(result.warnings.size(), 1u);
+  EXPECT_NE(result.warnings[0].find("LATEST"), std::string::npos);
+  disk->crash(PowerCut::kNothing);
+  EXPECT_EQ(store_on(disk)->list().steps.size(), 2u);
+}
+
 TEST(Leftovers, ThatAreNotLibzerosStay) {
   auto disk = std::make_shared<MemoryFileSystem>();
   save(*store_on(disk), kOld, 1);

@@ -101,6 +101,25 @@ TEST_F(Verify, FindsAFlippedBitInEveryByteOfEveryFileAndNamesThePlace) {
   EXPECT_THAT(findings(), IsEmpty());
 }
 
+TEST_F(Verify, FindsDamageInTheGapsBetweenObjects) {
+  Sample sample(6, 1);
+  sample.common().blobs["large"] = Blob(70000);
+  save(*store(), sample);
+  const std::string folder = "/root/step_000000000006/";
+  auto bytes = files_->content(folder + "MANIFEST.json");
+  const Manifest large =
+      parse_manifest({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const std::uint64_t offset = large.common().find("/blobs/shared/large")->offset;
+  EXPECT_EQ(offset % 4096, 0u);
+  bytes = files_->content(folder + "common.h5");
+  ASSERT_EQ(bytes[offset - 1], std::byte{0});
+  bytes[offset - 1] = std::byte{1};
+  files_->set_content(folder + "common.h5", bytes);
+  const Verification result = verify(*files_, folder);
+  ASSERT_EQ(result.findings.size(), 1u);
+  EXPECT_THAT(to_text(result.findings[0]), AllOf(HasSubstr("common.h5"), HasSubstr("outside")));
+}
+
 TEST_F(Verify, FindsTruncationAndGrowthOfEveryFile) {
   for (const std::string& name : files_->list(kFolder)) {
     const std::vector<std::byte> original = files_->content(path(name));
