@@ -1,0 +1,70 @@
+#include "checkpoint/directories.h"
+
+#include <cerrno>
+
+#include "checkpoint/file_writer.h"
+#include "checkpoint/names.h"
+#include "libzero/base/error.h"
+
+namespace zero::checkpoint {
+
+void ensure_root(FileSystem& files, const std::string& root) {
+  const FileKind kind = files.status(root).kind;
+  ZERO_REQUIRE(kind != FileKind::kRegular,
+               "the root of checkpoints is a file, choose a directory: " + root);
+  if (kind != FileKind::kMissing) return;
+  try {
+    files.make_directory(root);
+  } catch (const FileError& error) {
+    if (error.code() != EEXIST) throw;  // Another job was faster.
+  }
+  files.fsync_directory(parent_path(root));
+}
+
+std::unique_ptr<FileLock> lock_root(FileSystem& files, const std::string& root) {
+  std::unique_ptr<FileLock> lock;
+  try {
+    lock = files.lock(join_path(root, kLockName));
+  } catch (const FileError& error) {
+    if (error.code() != ENOLCK && error.code() != ENOSYS && error.code() != EOPNOTSUPP) throw;
+    throw FileError(
+        "a lock; set Hdf5StoreOptions::lock to false if only one job saves here (flock)", root,
+        error.code());
+  }
+  ZERO_REQUIRE(lock != nullptr,
+               "a save or a removal is under way in this root, wait for it or give each job a root "
+               "of its own: " +
+                   root);
+  return lock;
+}
+
+void remove_checkpoint_directory(FileSystem& files, const std::string& path) {
+  for (const std::string& name : files.list(path)) {
+    if (is_checkpoint_file_name(name)) files.unlink(join_path(path, name));
+  }
+  files.remove_directory(path);
+}
+
+std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& root) {
+  std::vector<std::string> failures;
+  for (const std::string& name : files.list(root)) {
+    if (!is_leftover_name(name)) continue;
+    try {
+      remove_checkpoint_directory(files, join_path(root, name));
+    } catch (const IoError& error) {
+      failures.push_back(std::string("a leftover of an earlier save stays, remove it by hand: ") +
+                         error.what());
+    }
+  }
+  return failures;
+}
+
+void write_latest(FileSystem& files, const std::string& root, std::string_view name) {
+  const std::string temporary = join_path(root, kLatestTemporaryName);
+  if (files.status(temporary).kind != FileKind::kMissing) files.unlink(temporary);
+  write_text_file(files, temporary, std::string(name) + "\n");
+  files.rename_over(temporary, join_path(root, kLatestName));
+  files.fsync_directory(root);
+}
+
+}  // namespace zero::checkpoint

@@ -1,0 +1,31 @@
+#pragma once
+
+/// Reads the files of a checkpoint: only where the manifest says that something is, and only as
+/// much as is there.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "checkpoint/file_system.h"
+#include "checkpoint/manifest.h"
+
+namespace zero::checkpoint {
+
+/// Reads and parses folder/MANIFEST.json. Throws FormatError, IoError.
+Manifest read_manifest(FileSystem& files, const std::string& folder);
+
+/// Empty if every file of the manifest is a regular one of the right size, otherwise what is wrong
+/// with which.
+std::string problem_of_sizes(FileSystem& files, const std::string& folder,
+                             const Manifest& manifest);
+
+/// A whole dataset, its hash checked. REQUIRES that the file has the record's size. `name` is the
+/// file's, for messages. Not for `data` that has blocks. Throws FormatError.
+std::vector<std::byte> read_dataset(File& file, const std::string& name,
+                                    const DatasetRecord& record);
+
+/// The same as numbers. Throws FormatError unless the dataset has that type.
+std::vector<std::int64_t> as_int64(const std::vector<std::byte>& bytes);
+
+}  // namespace zero::checkpoint

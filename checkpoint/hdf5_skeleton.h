@@ -1,0 +1,45 @@
+#pragma once
+
+/// The bytes of an HDF5 file around its data: the library writes them into memory, with the data's
+/// places left free.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "checkpoint/element_type.h"
+
+namespace zero::checkpoint::hdf5 {
+
+struct AttributeSpec {
+  std::string name;
+  std::variant<std::int64_t, std::string> value;  ///< A text is not empty.
+  friend bool operator==(const AttributeSpec&, const AttributeSpec&) = default;
+};
+
+struct DatasetSpec {
+  std::string name;  ///< "/group/group/name": groups are made as needed.
+  ElementType type;
+  std::vector<std::int64_t> shape;
+};
+
+struct FileSpec {
+  std::vector<AttributeSpec> attributes;  ///< Of the root.
+  std::vector<DatasetSpec> datasets;      ///< Get their places in this order.
+};
+
+struct Skeleton {
+  std::uint64_t size = 0;  ///< Of the whole file.
+  std::map<std::uint64_t, std::vector<std::byte>>
+      metadata;                        ///< By offset; disjoint, and none in a dataset's place.
+  std::vector<std::uint64_t> offsets;  ///< Of the datasets; 0 for empty ones.
+};
+
+/// Equal specs give equal skeletons. Thread-safe. Throws FormatError if the library refuses, for
+/// too many datasets of one group for instance.
+Skeleton make_skeleton(const FileSpec& spec);
+
+}  // namespace zero::checkpoint::hdf5

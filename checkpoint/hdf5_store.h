@@ -1,0 +1,36 @@
+#pragma once
+
+/// The Store of docs/checkpoint_format.md: a directory for each step, HDF5 files inside.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "checkpoint/file_system.h"
+#include "checkpoint/store.h"
+
+namespace zero::checkpoint {
+
+struct Hdf5StoreOptions {
+  /// false: for file systems without locks. Then only one job may save into the root, and leftovers
+  /// of crashes stay.
+  bool lock = true;
+  /// Written into the manifest for people; a text of at most 64 bytes, may be empty.
+  std::string created;
+  /// Written into the manifest for people; at most 256 bytes.
+  std::string writer = "libzero";
+  /// Granularity of hashes on reading: a power of two, 64 to 2^30.
+  std::uint64_t block_bytes = std::uint64_t{8} << 20;
+  /// Makes the id of a save, 16 lowercase hexadecimal digits. Default: random.
+  std::function<std::string()> new_attempt;
+};
+
+/// `root` is made by the first save; its parent must exist. Throws ContractError for options that
+/// break their rules.
+std::unique_ptr<Store> make_hdf5_store(std::shared_ptr<FileSystem> files, std::string root,
+                                       Hdf5StoreOptions options = {});
+
+/// A checkpoint by its directory, whatever that is called. Throws FormatError, IoError.
+std::unique_ptr<Reader> open_checkpoint(std::shared_ptr<FileSystem> files, std::string directory);
+
+}  // namespace zero::checkpoint

@@ -1,0 +1,14 @@
+#pragma once
+
+/// Checkpoints that live as long as their Store: for tests of programs, and to keep a state across
+/// a rebuild.
+
+#include <memory>
+
+#include "checkpoint/store.h"
+
+namespace zero::checkpoint {
+
+std::unique_ptr<Store> make_memory_store();
+
+}  // namespace zero::checkpoint

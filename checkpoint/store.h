@@ -1,0 +1,131 @@
+#pragma once
+
+/// Where checkpoints live. `make_hdf5_store` and `make_memory_store` make one.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/training_state.h"
+#include "libzero/base/error.h"
+
+namespace zero::checkpoint {
+
+struct StepInfo {
+  std::int64_t step = 0;
+  std::string run_id;
+  std::string attempt;  ///< Differs for every save, also of the same step.
+  int world_size = 0;   ///< Ranks that saved.
+  int stage = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct Damaged {
+  std::string name;     ///< Of the directory.
+  std::string problem;  ///< What is wrong and where.
+};
+
+struct Listing {
+  std::vector<StepInfo>
+      steps;  ///< Committed and, as far as sizes and the manifest tell, whole; newest last.
+  std::vector<Damaged>
+      damaged;  ///< Have a final name, but are not whole. Nothing loads them by itself.
+};
+
+/// The save may have succeeded or not: the rename was done, but the disk did not confirm it. Old
+/// checkpoints are untouched; list() tells after a restart.
+class CommitUnknown : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+struct CommitResult {
+  /// The checkpoint is there; something less important failed (LATEST, cleaning up).
+  std::vector<std::string> warnings;
+};
+
+/// One save. The one that begin() made commits; those that join() made, in other processes, only
+/// put. The destructor aborts what was not committed, and never throws. After any error but
+/// ContractError the save is void: nothing can be committed.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+
+  /// For join() in other processes of the same save, with the same root.
+  virtual std::string ticket() const = 0;
+
+  /// Writes one rank's part and returns a receipt: opaque bytes, which include the rank's blobs. On
+  /// return the part is on the disk. REQUIRES 0 <= rank < world size, each rank once. May run in
+  /// several threads at once, one for each rank. Throws ContractError (nothing written), IoError.
+  virtual std::string put(int rank, const RankState& state) = 0;
+
+  /// Takes the receipt of a put() of another process. REQUIRES a Writer that begin() made. Throws
+  /// FormatError for what is no receipt of this save, ContractError for a rank that has been put
+  /// already.
+  virtual void accept(std::string_view receipt) = 0;
+
+  /// Makes the checkpoint exist, whole, at once. REQUIRES a Writer that begin() made; that every
+  /// rank has been put here or accepted; that together they hold every element of every parameter
+  /// that has a state exactly once, and that every parameter with elements that is no alias has a
+  /// state (ContractError otherwise, naming the first gap). Throws IoError: nothing has changed;
+  /// CommitUnknown: see there. Afterwards the Writer is finished, either way.
+  virtual CommitResult commit() = 0;
+
+  /// Removes everything that was written. Does nothing after commit() or abort(). Throws IoError.
+  virtual void abort() = 0;
+};
+
+/// A committed checkpoint. Immutable; any number of threads may call it.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+  virtual const StepInfo& info() const = 0;
+  virtual const CommonState& common() const = 0;
+  /// Throws ContractError for a rank that is not 0 <= rank < info().world_size.
+  virtual const std::map<std::string, Blob>& rank_blobs(int rank) const = 0;
+
+  /// Names of the states that a parameter has, sorted. An alias has its owner's. A parameter
+  /// without elements has none.
+  virtual std::vector<std::string> states(std::int32_t parameter) const = 0;
+  /// Throws ContractError if the parameter has no such state.
+  virtual DType dtype(std::int32_t parameter, std::string_view state) const = 0;
+  /// Who held what: the extents of a rank for a state, sorted.
+  virtual std::vector<Extent> extents(int rank, std::string_view state) const = 0;
+
+  /// Elements [begin, end) of a parameter, in row-major order; an alias reads its owner's. Reads
+  /// only what it needs (whole blocks) and checks the hash of each block. REQUIRES dst of exactly
+  /// that size, 0 <= begin <= end <= numel. Throws FormatError naming file, dataset and block that
+  /// are damaged, IoError, ContractError; dst is undefined then.
+  virtual void read(std::int32_t parameter, std::string_view state, std::int64_t begin,
+                    std::int64_t end, std::span<std::byte> dst) const = 0;
+};
+
+/// Checkpoints of one root, by step. Any number of threads may call it; one save at a time.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual Listing list() = 0;
+
+  /// Starts a save of common.step by world_size ranks. Throws ContractError if the step exists, if
+  /// a save is under way, or for a state that breaks the rules; IoError.
+  virtual std::unique_ptr<Writer> begin(const CommonState& common, int world_size) = 0;
+
+  /// Takes part in a save that another process began. REQUIRES the same `common` and world size.
+  /// Throws FormatError for what is no ticket.
+  virtual std::unique_ptr<Writer> join(std::string_view ticket, const CommonState& common,
+                                       int world_size) = 0;
+
+  /// Throws ContractError if there is no such step, FormatError if it is damaged, IoError.
+  virtual std::unique_ptr<Reader> open(std::int64_t step) = 0;
+
+  /// At once, as far as list() is concerned. A damaged step, too. Throws ContractError if there is
+  /// no such step or a save is under way, IoError.
+  virtual void remove(std::int64_t step) = 0;
+};
+
+}  // namespace zero::checkpoint

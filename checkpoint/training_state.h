@@ -1,0 +1,77 @@
+#pragma once
+
+/// What a checkpoint is made of. Whoever trains fills these structs from its own memory; the
+/// checkpoint knows nothing else of it.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libzero/layout/layout.h"
+#include "libzero/optim/loss_scaler.h"
+
+namespace zero::checkpoint {
+
+using Blob = std::vector<std::byte>;
+
+/// The part of one state that a rank holds: elements of parameters, in the model's own coordinates.
+/// Nothing is copied when one is made; the memory must stay and keep its content until the call
+/// that was given it returns.
+struct StateView {
+  std::string name;  ///< "master", "exp_avg", "exp_avg_sq", "value", ...: 1-64 of a-z 0-9 _.
+  DType dtype = DType::kFloat32;
+  std::vector<Extent> extents;  ///< Sorted by parameter, then begin; disjoint; none empty.
+  std::vector<std::span<const std::byte>>
+      pieces;  ///< One for each extent: its elements, row-major.
+};
+
+/// What one rank hands in.
+struct RankState {
+  std::vector<StateView> states;      ///< Any order; each (name, dtype) once.
+  std::map<std::string, Blob> blobs;  ///< Opaque: random state, sampler position, ...
+};
+
+/// Every option of a parameter group under its name: lr, beta1, ... Flags are 0 and 1.
+using GroupOptions = std::map<std::string, double>;
+
+/// What is the same on every rank.
+struct CommonState {
+  std::int64_t step = 0;  ///< Names the checkpoint: 0 to kMaxStep.
+  std::string run_id = "run";
+  int stage = 0;
+  /// The whole model. Buffers are rows with trainable = false and group = -1.
+  std::vector<ParameterSpec> parameters;
+  std::vector<std::int64_t> applied_steps;  ///< One for each parameter, or empty.
+  std::vector<GroupOptions> groups;         ///< The same names in each.
+  LossScalerState scaler;
+  std::map<std::string, std::int64_t> counters;  ///< applied_steps, samples_seen, ...
+  std::map<std::string, Blob> blobs;             ///< Opaque: schedule, ...
+};
+
+inline constexpr std::int64_t kMaxStep = 999'999'999'999;
+inline constexpr int kMaxWorldSize = 65536;
+inline constexpr std::size_t kMaxParameters = std::size_t{1} << 24;
+inline constexpr std::size_t kMaxGroups = 65536;
+inline constexpr std::size_t kMaxDimensions = 8;
+inline constexpr std::size_t kMaxNameBytes = 1024;
+
+/// Throws ContractError, naming what breaks the rules of docs/checkpoint_format.md.
+void validate(const CommonState& state);
+
+/// Throws ContractError, naming rank, state and parameter.
+void validate(const RankState& state, std::span<const ParameterSpec> parameters, int rank);
+
+/// Names of options, counters, blobs and runs: 1-64 of A-Z a-z 0-9 _ . -, the first no dot.
+bool is_key(std::string_view text) noexcept;
+/// Names of states: 1-64 of a-z 0-9 _.
+bool is_state_name(std::string_view text) noexcept;
+/// 1 to kMaxNameBytes bytes of UTF-8 without control characters.
+bool is_parameter_name(std::string_view text) noexcept;
+
+/// "w[2:5)": for messages. Survives an index that is out of range.
+std::string describe(const Extent& extent, std::span<const ParameterSpec> parameters);
+
+}  // namespace zero::checkpoint

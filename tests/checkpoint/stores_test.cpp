@@ -1,0 +1,76 @@
+#include <atomic>
+#include <filesystem>
+
+#include "checkpoint/hdf5_store.h"
+#include "checkpoint/memory_store.h"
+#include "checkpoint/testing/faulty_file_system.h"
+#include "checkpoint/testing/memory_file_system.h"
+#include "store_conformance.h"
+
+namespace zero::checkpoint {
+namespace {
+
+std::unique_ptr<Store> on_memory_file_system(std::uint64_t block_bytes) {
+  Hdf5StoreOptions options;
+  options.block_bytes = block_bytes;
+  return make_hdf5_store(std::make_shared<testing::MemoryFileSystem>(), "/root", options);
+}
+
+std::unique_ptr<Store> with_short_transfers() {
+  auto files =
+      std::make_shared<testing::FaultyFileSystem>(std::make_shared<testing::MemoryFileSystem>());
+  files->set_longest_transfer(7);
+  return make_hdf5_store(files, "/root");
+}
+
+/// A folder of its own for each store, removed with it.
+class TemporaryFiles {
+ public:
+  TemporaryFiles() {
+    static std::atomic<int> count = 0;
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = std::string(test->name()) + std::to_string(::getpid()) + "-" +
+                       std::to_string(count++) + " [\xc3\xbc]+";
+    for (char& c : name) c = c == '/' ? '_' : c;
+    path_ = std::filesystem::temp_directory_path() / name;
+    std::filesystem::create_directory(path_);
+  }
+  ~TemporaryFiles() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class DiskStore : public Store {
+ public:
+  Listing list() override { return store_->list(); }
+  std::unique_ptr<Writer> begin(const CommonState& common, int world_size) override {
+    return store_->begin(common, world_size);
+  }
+  std::unique_ptr<Writer> join(std::string_view ticket, const CommonState& common,
+                               int world_size) override {
+    return store_->join(ticket, common, world_size);
+  }
+  std::unique_ptr<Reader> open(std::int64_t step) override { return store_->open(step); }
+  void remove(std::int64_t step) override { store_->remove(step); }
+
+ private:
+  TemporaryFiles files_;
+  std::unique_ptr<Store> store_ = make_hdf5_store(on_disk(), files_.path() + "/root/");
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Stores, StoreConformance,
+    ::testing::Values(StoreMaker{"memory", make_memory_store},
+                      StoreMaker{"hdf5", [] { return on_memory_file_system(8 << 20); }},
+                      StoreMaker{"hdf5_small_blocks", [] { return on_memory_file_system(64); }},
+                      StoreMaker{"hdf5_short_transfers", with_short_transfers},
+                      StoreMaker{"hdf5_on_disk", [] { return std::make_unique<DiskStore>(); }}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace zero::checkpoint
