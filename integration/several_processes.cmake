@@ -10,7 +10,7 @@ zero_use_torch_pch(toy_trainer)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 foreach(script equal_bits dead_rank minigpt)
-  add_test(NAME integration.${script}
+  zero_integration_test(integration.${script} TIMEOUT 300
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
-  set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2 TIMEOUT 300)
+  set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)
 endforeach()
