@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kDefaultTimeout = std::chrono::seconds(300);
 constexpr double kLongestTimeoutSeconds = 1e6;
 // How long rank 0 waits with the store for ranks that are not done with it when it leaves itself.
-constexpr milliseconds kPatience = std::chrono::seconds(10);
+constexpr milliseconds kPatience = std::chrono::seconds(2);
 constexpr std::array<std::string_view, 3> kBackends = {"auto", "self", "gloo"};
 
 milliseconds parse_timeout(const std::string& text) {
@@ -141,7 +141,10 @@ std::vector<std::string> plugin_candidates(const std::string& backend) {
 std::shared_ptr<Collective> connect(const ConnectOptions& options) {
   const Settings settings = resolve(options);
   const Topology& topology = settings.topology;
-  if (settings.backend == "self") return record_calls(make_self()).collective;
+  if (settings.backend == "self") {
+    if (options.log) options.log(LogLevel::kInfo, "connect: one rank alone, backend self");
+    return record_calls(make_self()).collective;
+  }
   // First what needs no other rank: a missing plug-in should not look like a network problem.
   const auto plugin = load_first_backend_plugin(plugin_candidates(settings.backend));
   PluginConfig config;
@@ -155,7 +158,15 @@ std::shared_ptr<Collective> connect(const ConnectOptions& options) {
   rendezvous::call_roll(*config.store, topology.rank, topology.size, settings.timeout);
   config.interface_or_host =
       settings.interface ? *settings.interface : own_address(topology, route, *config.store);
-  return record_calls(make_plugin_collective(plugin, config)).collective;
+  auto collective = make_plugin_collective(plugin, config);
+  if (options.log) {
+    options.log(LogLevel::kInfo,
+                "connect: rank " + std::to_string(topology.rank) + " of " +
+                    std::to_string(topology.size) + " by " + topology.launcher + ", backend " +
+                    settings.backend + " on " + config.interface_or_host + ", store at " +
+                    topology.store_host + ":" + std::to_string(topology.store_port));
+  }
+  return record_calls(std::move(collective)).collective;
 }
 
 }  // namespace zero

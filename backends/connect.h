@@ -7,8 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "backends/rendezvous/topology.h"
+#include "libzero/base/log.h"
 #include "libzero/collective/collective.h"
-#include "libzero/collective/topology.h"
 
 namespace zero {
 
@@ -22,6 +23,8 @@ struct ConnectOptions {
   std::optional<std::string> interface;
   /// Default: from the environment (topology_from).
   std::optional<Topology> topology;
+  /// Told once which launcher, backend, plug-in and address were chosen. Default: nobody.
+  LogSink log;
 };
 
 /// Resolves the topology and backend, meets the other ranks and returns this rank's communicator.

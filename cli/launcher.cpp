@@ -16,6 +16,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/rendezvous/keyed_hash.h"
@@ -78,6 +79,7 @@ class Launcher {
     out_.end_progress();
     err().end_progress();
     flush();
+    report_lost_output();
     return exit_code_.value_or(kOk);
   }
 
@@ -224,6 +226,18 @@ class Launcher {
       }
       out_.write_some();
       err().write_some();
+    }
+  }
+
+  /// Somebody who stops reading has seen enough; a full disk has not.
+  void report_lost_output() {
+    for (const Outlet* outlet : {&std::as_const(out_), &std::as_const(err())}) {
+      if (outlet->error() == 0 || outlet->error() == EPIPE) continue;
+      say(std::string("the ranks' output could not be written, part of it is lost; make room: ") +
+          std::strerror(outlet->error()));
+      flush();
+      if (!exit_code_) exit_code_ = kInputOutput;
+      return;
     }
   }
 

@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -17,7 +19,15 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
+/// Or the next file opened would take the place of a stream that is closed, and its output.
+void open_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1) ::open("/dev/null", O_RDWR);  // takes the lowest number: fd
+  }
+}
+
 int run(int argc, char** argv) {
+  open_standard_streams();
   // What stands behind "--" is another program's business: it never reaches the parser.
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
@@ -36,6 +46,12 @@ int run(int argc, char** argv) {
     return command();
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
+  } catch (const CLI::ExtrasError& error) {
+    const bool forgot_dashes = app.got_subcommand("run") && program.empty();
+    std::cerr << "zero: " << on_one_line(error.what())
+              << (forgot_dashes ? "; write the program behind --, as in: zero run -n 4 -- ./train\n"
+                                : " (zero --help and zero run --help say more)\n");
+    return kUsage;
   } catch (const CLI::Error& error) {
     std::cerr << "zero: " << on_one_line(error.what())
               << " (zero --help and zero run --help say more)\n";

@@ -26,19 +26,19 @@ void Outlet::clear_progress() {
 }
 
 void Outlet::line(std::string_view prefix, std::string_view text) {
-  if (is_broken_) return;
+  if (is_broken()) return;
   clear_progress();
   queue_.append(prefix).append(text).push_back('\n');
 }
 
 void Outlet::progress(std::string_view prefix, std::string_view text) {
-  if (is_broken_ || !is_terminal_ || text.empty()) return;
+  if (is_broken() || !is_terminal_ || text.empty()) return;
   queue_.append(kClearLine).append(prefix).append(text);
   progress_on_screen_ = true;
 }
 
 void Outlet::end_progress() {
-  if (progress_on_screen_ && !is_broken_) queue_.push_back('\n');
+  if (progress_on_screen_ && !is_broken()) queue_.push_back('\n');
   progress_on_screen_ = false;
 }
 
@@ -61,7 +61,7 @@ void Outlet::write_some() {
     const ssize_t written = ::write(fd_, queue_.data(), next_chunk());
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (written < 0) {
-      is_broken_ = true;
+      error_ = errno;
       queue_.clear();
       return;
     }

@@ -14,9 +14,9 @@ class Outlet {
 
   int fd() const noexcept { return fd_; }
   bool is_terminal() const noexcept { return is_terminal_; }
-  bool is_broken() const noexcept {
-    return is_broken_;
-  }  ///< Nobody reads any more; what comes is dropped.
+  /// Nobody takes the output any more; what comes is dropped.
+  bool is_broken() const noexcept { return error_ != 0; }
+  int error() const noexcept { return error_; }  ///< The errno that broke it, or 0.
   bool has_room() const noexcept { return queue_.size() < kFullBytes; }
   bool is_empty() const noexcept { return queue_.empty(); }
 
@@ -40,7 +40,7 @@ class Outlet {
   int fd_;
   bool is_terminal_;
   bool is_file_;
-  bool is_broken_ = false;
+  int error_ = 0;
   bool progress_on_screen_ = false;
   std::string queue_;
 };

@@ -43,6 +43,12 @@ class RunHelp : public CLI::Formatter {
   }
 };
 
+/// The range stands in the message of a value outside it, not in the help text, where CLI11 writes
+/// "INT:INT in [1 - 4096]".
+CLI::Validator in_range(int low, int high) {
+  return CLI::Range(low, high).description("");
+}
+
 }  // namespace
 
 Command add_run_command(CLI::App& app, const std::vector<std::string>& program) {
@@ -52,17 +58,22 @@ Command add_run_command(CLI::App& app, const std::vector<std::string>& program) 
   run->footer(kFooter);
   run->add_option("-n,--ranks", settings->ranks, "How many ranks to start")
       ->required()
-      ->check(CLI::Range(1, 4096));
-  run->add_option("--backend", settings->backend, "How ranks talk: auto, gloo (sets ZERO_BACKEND)");
+      ->type_name("N")
+      ->check(in_range(1, 4096));
+  run->add_option("--backend", settings->backend, "How ranks talk: auto, gloo (sets ZERO_BACKEND)")
+      ->type_name("NAME");
   run->add_option("--threads", settings->threads,
                   "Threads of each rank (default 1); part of what makes runs repeatable")
-      ->check(CLI::Range(1, 4096));
+      ->type_name("N")
+      ->check(in_range(1, 4096));
   run->add_option("--port", settings->port,
                   "Port of the key-value store on 127.0.0.1 (default: any)")
-      ->check(CLI::Range(0, 65535));
+      ->type_name("PORT")
+      ->check(in_range(0, 65535));
   run->add_option("--timeout", settings->timeout_seconds,
                   "Seconds after which a silent rank is an error (sets ZERO_TIMEOUT)")
-      ->check(CLI::Range(1, 1000000));
+      ->type_name("S")
+      ->check(in_range(1, 1000000));
   return [settings, &program] {
     if (program.empty()) {
       throw CLI::ValidationError(

@@ -7,10 +7,10 @@ zero_public_target(zero_core core
   libzero/base/dtype.h
   libzero/base/error.h
   libzero/base/float16.h
+  libzero/base/log.h
   libzero/collective/collective.h
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h
-  libzero/collective/topology.h
   libzero/layout/layout.h
   libzero/optim/loss_scaler.h)
 zero_public_target(zero_zero zero
@@ -19,10 +19,11 @@ zero_public_target(zero_zero zero
   libzero/optim/optimizer.h
   libzero/optim/options.h
   libzero/optim/step_result.h
-  libzero/train/device.h)
+  libzero/train/device.h
+  libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.
 if(TARGET zero_rendezvous)
-  zero_public_target(zero_rendezvous rendezvous)  # no header: zero::connect links it
+  zero_public_target(zero_rendezvous rendezvous backends/rendezvous/topology.h)  # zero::connect links it
 endif()
 if(TARGET zero_connect)
   zero_public_target(zero_connect connect backends/connect.h)

@@ -1,4 +1,5 @@
-# Tests of the text: documents whose commands run, and a repository that speaks of the product alone.
+# Tests of the text: documents whose commands run, a repository that speaks of the product alone, includes that follow
+# the arrows between folders.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 zero_integration_test(documents.commands TIMEOUT 600
@@ -11,3 +12,8 @@ zero_integration_test(documents.checkers_can_fail TIMEOUT 60
 zero_integration_test(documents.product_text TIMEOUT 60
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_product_text ${PROJECT_SOURCE_DIR})
 set_tests_properties(documents.product_text PROPERTIES SKIP_RETURN_CODE 77)
+
+get_target_property(torch_includes zero::torch INTERFACE_INCLUDE_DIRECTORIES)
+zero_integration_test(documents.structure TIMEOUT 120
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/structure_test.py
+    ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER} ${torch_includes})

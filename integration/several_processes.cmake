@@ -5,7 +5,7 @@ if(NOT LIBZERO_WITH_GLOO OR NOT LIBZERO_BUILD_CLI OR NOT LIBZERO_BUILD_EXAMPLES)
 endif()
 
 add_executable(toy_trainer toy_trainer.cpp)
-target_link_libraries(toy_trainer PRIVATE zero::zero zero::connect)
+target_link_libraries(toy_trainer PRIVATE zero::zero)
 zero_use_torch_pch(toy_trainer)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)

@@ -3,8 +3,9 @@
 /// Everything that a trainer needs. Includes no LibTorch header beyond tensors and optimizers.
 
 #include "backends/connect.h"
+#include "backends/rendezvous/topology.h"
 #include "libzero/base/error.h"
+#include "libzero/base/log.h"
 #include "libzero/collective/collective.h"
-#include "libzero/collective/topology.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/train/device.h"

@@ -81,9 +81,11 @@ LetterBox::LetterBox(Links& links, int rank, int size, Callbacks callbacks)
     correspondent.peer = peer;
     correspondent.inbox = links.context().createUnboundBuffer(correspondent.letters.data(),
                                                               sizeof(correspondent.letters));
-    for (std::size_t i = 0; i < correspondent.letters.size(); ++i) {
-      correspondent.inbox->recv(peer, kLetterSlot, i * sizeof(Letter), sizeof(Letter));
-    }
+    first_receives(peer, [&] {
+      for (std::size_t i = 0; i < correspondent.letters.size(); ++i) {
+        correspondent.inbox->recv(peer, kLetterSlot, i * sizeof(Letter), sizeof(Letter));
+      }
+    });
   }
 }
 
@@ -110,6 +112,16 @@ void LetterBox::close() noexcept {
 
 void LetterBox::tell_all(const std::string& reason) noexcept {
   words_->send_to_all(Kind::kWords, reason);
+}
+
+void LetterBox::tell_those_who_listen(Links& links, int rank, int size,
+                                      const std::string& reason) noexcept {
+  try {
+    Outbox words(links, rank, size);
+    words.send_to_all(Kind::kWords, reason);
+    words.flush();
+  } catch (const std::exception&) {  // nobody can be told
+  }
 }
 
 void LetterBox::say_waiting() noexcept {

@@ -46,6 +46,11 @@ class LetterBox {
   /// blocked.
   void tell_all(const std::string& reason) noexcept;
 
+  /// The last words of a rank that never got a letter box: to the peers it is connected with.
+  /// SIGPIPE must be blocked.
+  static void tell_those_who_listen(Links& links, int rank, int size,
+                                    const std::string& reason) noexcept;
+
   /// Tells all peers that this rank waits in vain. Once only, from the thread that makes the calls.
   void say_waiting() noexcept;
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "libzero/base/error.h"
+
 namespace zero::gloo_backend {
 namespace {
 
@@ -45,6 +47,15 @@ void Links::close() noexcept {
       context_->getPair(peer)->close();
     } catch (const std::exception&) {  // closed already
     }
+  }
+}
+
+void first_receives(int peer, const std::function<void()>& post) {
+  try {
+    post();
+  } catch (const std::exception& error) {
+    throw CommError("the ranks could not meet: rank " + std::to_string(peer) +
+                    " died while the others joined; look at its output: " + error.what());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gloo/transport/context.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,5 +42,9 @@ class Links {
   int size_;
   std::shared_ptr<gloo::transport::Context> context_;
 };
+
+/// Posts the first receives of a new connection. Throws CommError naming the peer if it has left
+/// already.
+void first_receives(int peer, const std::function<void()>& post);
 
 }  // namespace zero::gloo_backend

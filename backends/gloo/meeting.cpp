@@ -11,6 +11,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A store that lives says in time, neither sooner nor much later, that a key is not there. (Waits
+// are cut to whole milliseconds.)
+constexpr auto kStoreHaste = std::chrono::milliseconds(10);
+constexpr auto kStoreGrace = std::chrono::milliseconds(500);
+
 std::chrono::milliseconds left_until(Clock::time_point deadline) {
   return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
                   std::chrono::milliseconds(1));
@@ -46,6 +51,12 @@ std::vector<std::string> collect(const Store& store, int rank, int size,
       addresses = store.get(std::to_string(peer), bytes, left_until(deadline));
       if (addresses.size() != bytes) throw CommError("its addresses have a strange size");
     } catch (const CommError& error) {
+      const auto now = Clock::now();
+      if (now < deadline - kStoreHaste || now > deadline + kStoreGrace) {
+        throw CommError("the ranks could not meet: the key-value store failed rank " +
+                        std::to_string(rank) +
+                        " (rank 0 or the launcher serves it): " + error.what());
+      }
       missing.push_back(peer);
       reason = error.what();
     }

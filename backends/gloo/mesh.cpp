@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <system_error>
 
 #include "backends/gloo/meeting.h"
 #include "backends/gloo/signals.h"
@@ -42,12 +43,22 @@ Mesh::Mesh(const MeshOptions& options, const Store& store) : options_(options) {
   }
   try {
     connect(store);
-  } catch (const CommError&) {
-    throw;
+  } catch (const CommError& error) {
+    leave_meeting(error.what());
+  } catch (const std::system_error& error) {
+    leave_meeting(
+        "the ranks could not meet: " + here(rank()) +
+        " cannot start a thread; raise its limits (ulimit -u, ulimit -v): " + error.what());
   } catch (const std::exception& error) {
-    throw CommError("the ranks could not meet: " + here(rank()) +
-                    " lost a connection while the others joined: " + error.what());
+    leave_meeting("the ranks could not meet: " + here(rank()) +
+                  " lost a connection while the others joined: " + error.what());
   }
+}
+
+void Mesh::leave_meeting(const std::string& reason) {
+  // Those that have met everybody take a closing connection for a death, and would blame this rank.
+  if (control_) LetterBox::tell_those_who_listen(*control_, rank(), size(), reason);
+  throw CommError(reason);
 }
 
 void Mesh::connect(const Store& store) {
@@ -86,13 +97,16 @@ void Mesh::run(const CallHeader& call, std::span<const std::byte> inline_payload
   const SigpipeBlock no_sigpipe;
   Transfers transfers(data_.get(), fate_);
   if (timekeeper_) timekeeper_->start();
+  bool matched = false;
   try {
     exchange(call, inline_payload);
+    matched = true;
     body(transfers, *roll_call_);
     transfers.wait_all();
     if (timekeeper_ && timekeeper_->stop()) throw Interrupted{};
-  } catch (const ContractError&) {
-    if (timekeeper_ && timekeeper_->stop()) give_up(call, why_interrupted(call, transfers));
+  } catch (const ContractError& error) {
+    if (matched) give_up(call, here(rank()) + " gave up: " + error.what());
+    if (timekeeper_) timekeeper_->stop();
     throw;
   } catch (const Interrupted&) {
     give_up(call, why_interrupted(call, transfers));
@@ -110,8 +124,26 @@ void Mesh::exchange(const CallHeader& call, std::span<const std::byte> inline_pa
   call_roll(call, inline_payload);
   roll_called_ = true;
   const CallVerdict verdict = compare_calls(roll_call_->headers());
-  if (verdict.kind == CallVerdict::Kind::kContract) throw ContractError(verdict.text);
+  if (verdict.kind == CallVerdict::Kind::kContract) {
+    roll_called_ = false;
+    wait_until_all_know(call);
+    throw ContractError(verdict.text);
+  }
   if (verdict.kind == CallVerdict::Kind::kProtocol) throw CommError(verdict.text);
+}
+
+void Mesh::wait_until_all_know(const CallHeader& call) noexcept {
+  // Whoever throws may leave at once, and a rank that still waits for a slow one's header would
+  // hear of that only. Once this second round is over, all ranks have the mismatch. If it fails, so
+  // will the next call; the mismatch came first and is what this one reports.
+  try {
+    roll_call_->exchange(call, {}, true);
+  } catch (const Interrupted&) {
+    Transfers none(data_.get(), fate_);
+    fail(why_interrupted(call, none));
+  } catch (const std::exception& error) {
+    fail(fate_.await_reason(kWordsGrace).value_or(here(rank()) + " gave up: " + error.what()));
+  }
 }
 
 void Mesh::call_roll(const CallHeader& call, std::span<const std::byte> inline_payload) {

@@ -53,8 +53,9 @@ class Mesh {
   CallHeader describe_next(Operation operation, std::string_view label, DType dtype = DType::kUInt8,
                            std::int64_t count = 0) const;
 
-  /// Roll call, comparison, then `body` with what moves the payload. Throws ContractError (usable),
-  /// CommError (dead).
+  /// Roll call, comparison, then `body` with what moves the payload. Throws ContractError if the
+  /// ranks' calls do not match: every rank then knows, and the mesh is usable unless the next call
+  /// says why not. Throws CommError (dead) otherwise, also where `body` threw.
   void run(const CallHeader& call, std::span<const std::byte> inline_payload, const Body& body);
 
   /// Waits for all ranks, then lets peers go without taking it for a death.
@@ -66,8 +67,10 @@ class Mesh {
 
  private:
   void connect(const Store& store);
+  [[noreturn]] void leave_meeting(const std::string& reason);
   void exchange(const CallHeader& call, std::span<const std::byte> inline_payload);
   void call_roll(const CallHeader& call, std::span<const std::byte> inline_payload);
+  void wait_until_all_know(const CallHeader& call) noexcept;
   void require_alive(const CallHeader& call) const;
   void wait_until_all_leave(const CallHeader& call) noexcept;
   [[noreturn]] void give_up(const CallHeader& call, const std::string& reason);

@@ -17,12 +17,11 @@ RollCall::RollCall(Links* links, Fate& fate, int rank, int size)
     sends_.emplace_back(*links, fate, peer, messages_[static_cast<std::size_t>(rank)].data(),
                         sizeof(Halves));
   }
-  post_receives(0);
+  for (Lane& lane : receives_) first_receives(lane.peer(), [&] { post_receive(lane, 0); });
 }
 
-void RollCall::post_receives(std::uint64_t exchange) {
-  for (Lane& lane : receives_)
-    lane.receive(kHeaderSlot, exchange % 2 * sizeof(Message), sizeof(Message));
+void RollCall::post_receive(Lane& lane, std::uint64_t exchange) {
+  lane.receive(kHeaderSlot, exchange % 2 * sizeof(Message), sizeof(Message));
 }
 
 void RollCall::exchange(const CallHeader& call, std::span<const std::byte> payload,
@@ -33,7 +32,9 @@ void RollCall::exchange(const CallHeader& call, std::span<const std::byte> paylo
   if (!payload.empty()) std::memcpy(mine.payload, payload.data(), payload.size());
   answered_ = false;
   ++exchange_;
-  if (expect_more) post_receives(exchange_);
+  for (Lane& lane : receives_) {
+    if (expect_more) post_receive(lane, exchange_);
+  }
   const std::size_t bytes = sizeof(CallHeader) + payload.size();
   for (Lane& lane : sends_) lane.send(kHeaderSlot, half * sizeof(Message), bytes);
   answered_ = true;

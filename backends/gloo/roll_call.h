@@ -44,7 +44,7 @@ class RollCall {
   /// Messages of even calls lie in the first half, those of odd ones in the second.
   using Halves = std::array<Message, 2>;
 
-  void post_receives(std::uint64_t exchange);
+  void post_receive(Lane& lane, std::uint64_t exchange);
   void take_headers();
 
   const int rank_;

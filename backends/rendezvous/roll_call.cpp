@@ -58,10 +58,10 @@ std::vector<int> missing_ranks(KeyValueStore& store, int size) {
 /// The first to give up decides for all, so that everyone throws the same, at once.
 std::string give_verdict(KeyValueStore& store, int size, std::chrono::milliseconds timeout) {
   const std::vector<int> missing = missing_ranks(store, size);
-  const std::string text = missing.empty()
-                               ? kAllHere
-                               : list_ranks(missing) + " did not come within " + in_words(timeout) +
-                                     "; look at their output, or raise ZERO_TIMEOUT (seconds)";
+  const std::string text =
+      missing.empty() ? kAllHere
+                      : list_ranks(missing) + " did not come within " + in_words(timeout) +
+                            "; look at what is printed there, or raise ZERO_TIMEOUT (seconds)";
   return store.compare_and_set(kVerdict, "", text);
 }
 

@@ -203,7 +203,10 @@ class TcpStore : public KeyValueStore {
   void give_up(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (!broken_.empty()) return;
-    broken_ = reason + "; the process that serves the store has ended or the network failed";
+    broken_ =
+        reason +
+        "; the process that serves the store (rank 0 or the launcher) has ended or the network "
+        "failed";
     for (const auto& [id, pending] : pending_) {
       pending->ready.notify_one();
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <stdexcept>
 
 namespace minigpt {
 namespace {
@@ -64,6 +65,10 @@ std::string generate(MiniGpt& model, std::int64_t count, std::int64_t context, s
     const auto logits = model->forward(torch::tensor(recent, torch::kLong).unsqueeze(0));
     const auto last =
         logits.select(1, static_cast<std::int64_t>(length) - 1).to(torch::kFloat).squeeze(0);
+    if (!torch::isfinite(last).all().item<bool>()) {
+      throw std::runtime_error(
+          "--sample: the model's output is not finite, training has diverged; lower --lr");
+    }
     tokens.push_back(torch::multinomial(torch::softmax(last / 0.8, 0), 1, false, generator)
                          .item<std::int64_t>());
   }

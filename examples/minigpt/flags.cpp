@@ -12,7 +12,12 @@ void declare(CLI::App& app, Flags& flags) {
   app.option_defaults()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->always_capture_default();
-  const auto at_least = [](double low) { return CLI::Range(low, 1e12); };
+  // Ranges stand in the message of a value outside them, not in the help text.
+  const auto between = [](auto low, auto high) { return CLI::Range(low, high).description(""); };
+  const auto at_least = [&](std::int64_t low) {
+    return between(low, std::int64_t{1'000'000'000'000});
+  };
+  const auto not_negative = between(0.0, 1e12);
   app.add_option("--data", flags.data, "Text to train on; its last 10 % are held out")
       ->required()
       ->group("Data");
@@ -40,7 +45,7 @@ void declare(CLI::App& app, Flags& flags) {
       ->check(at_least(0))
       ->group("Run");
   app.add_option("--threads", flags.threads, "Threads per rank; part of what decides the bits")
-      ->check(CLI::Range(1, 1024))
+      ->check(between(1, 1024))
       ->group("Run");
   app.add_option("--eval-every", flags.eval_every, "Steps between validations; 0: none")
       ->check(at_least(0))
@@ -51,24 +56,26 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--log", flags.log, "Write one JSON object a step to this file")->group("Run");
   app.add_flag("--log-samples", flags.log_samples, "Log each step's sample indices too")
       ->group("Run");
-  app.add_option("--lr", flags.lr, "Highest learning rate")->check(at_least(0))->group("Optimizer");
+  app.add_option("--lr", flags.lr, "Highest learning rate")
+      ->check(not_negative)
+      ->group("Optimizer");
   app.add_option("--min-lr", flags.min_lr, "Learning rate at the end")
-      ->check(at_least(0))
+      ->check(not_negative)
       ->group("Optimizer");
   app.add_option("--warmup", flags.warmup, "Steps of linear warm-up")
       ->check(at_least(0))
       ->group("Optimizer");
   app.add_option("--weight-decay", flags.weight_decay, "Of matrices")
-      ->check(at_least(0))
+      ->check(not_negative)
       ->group("Optimizer");
-  app.add_option("--beta1", flags.beta1)->check(CLI::Range(0.0, 0.999999))->group("Optimizer");
-  app.add_option("--beta2", flags.beta2)->check(CLI::Range(0.0, 0.999999))->group("Optimizer");
+  app.add_option("--beta1", flags.beta1)->check(between(0.0, 0.999999))->group("Optimizer");
+  app.add_option("--beta2", flags.beta2)->check(between(0.0, 0.999999))->group("Optimizer");
   app.add_option("--clip", flags.clip, "Largest gradient norm; 0: no clipping")
-      ->check(at_least(0))
+      ->check(not_negative)
       ->group("Optimizer");
   app.add_option("--stage", flags.stage,
                  "ZeRO stage: 0 replicated, 1 optimizer state sharded, 2 gradients too")
-      ->check(CLI::Range(0, 2))
+      ->check(between(0, 2))
       ->group("Sharding");
   app.add_option("--precision", flags.precision,
                  "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")

@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <exception>
 
+#include <c10/util/Exception.h>
+
 #include "backends/connect.h"
+#include "backends/rendezvous/topology.h"
 #include "examples/minigpt/flags.h"
 #include "examples/minigpt/train.h"
 #include "libzero/base/error.h"
-#include "libzero/collective/topology.h"
 
 namespace {
 
@@ -23,9 +25,7 @@ int run(int argc, char** argv) {
       std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
     return parsed.exit_code;
   }
-  const auto comm = zero::connect({.topology = topology});
-  minigpt::train(parsed.flags, comm);
-  comm->shutdown();
+  minigpt::train(parsed.flags, zero::connect({.topology = topology}));
   return 0;
 }
 
@@ -37,6 +37,9 @@ int main(int argc, char** argv) {
   } catch (const zero::ContractError& error) {
     std::fprintf(stderr, "minigpt: %s\n", error.what());
     return kUsage;
+  } catch (const c10::Error& error) {
+    std::fprintf(stderr, "minigpt: %s\n", error.what_without_backtrace());
+    return kPeerOrFile;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "minigpt: %s\n", error.what());
     return kPeerOrFile;

@@ -15,6 +15,15 @@
 namespace minigpt {
 namespace {
 
+/// A model of bytes that has learnt little writes control characters, too: a terminal would obey.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
+  }
+  return text;
+}
+
 struct Precision {
   torch::Dtype dtype;
   std::string explanation;
@@ -105,8 +114,9 @@ class Training {
       if (is_due) evaluate_and_say(step);
     }
     optimizer_.shutdown();
+    comm_->shutdown();  // the others need not wait while one rank writes
     if (is_speaker_ && flags_.sample > 0) {
-      say("sample: " + generate(model_, flags_.sample, flags_.context, flags_.seed));
+      say("sample: " + printable(generate(model_, flags_.sample, flags_.context, flags_.seed)));
     }
   }
 

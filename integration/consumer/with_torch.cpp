@@ -3,8 +3,7 @@
 
 #include <iostream>
 
-#include "backends/connect.h"
-#include "libzero/optim/optimizer.h"
+#include "libzero/zero.h"
 
 // A trainer of one rank, from outside: three steps must bring the loss down.
 int main() {

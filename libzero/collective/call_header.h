@@ -56,7 +56,7 @@ CallHeader make_call_header(Operation operation, std::uint64_t sequence, std::st
 /// "reduce_scatter of 8192 float32 [bucket 0]". Unprintable bytes of the label appear as '?'.
 std::string describe(const CallHeader& call);
 
-/// What a CommError says: "all_gather of 12 int64 [step vote], collective #41, failed on rank 1:
+/// What a CommError says: "collective #41, all_gather of 12 int64 [step vote], failed on rank 1:
 /// <reason>; ..." and what to do next.
 std::string describe_failure(const CallHeader& call, int rank, std::string_view reason);
 

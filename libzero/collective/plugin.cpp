@@ -30,7 +30,8 @@ std::string first_existing(const std::vector<std::string>& candidates) {
     tried += (tried.empty() ? "" : ", ") + candidate;
   }
   throw Unavailable(
-      "load_backend_plugin: there is no such plug-in; build it, or say where it lies: tried " +
+      "load_backend_plugin: there is no such plug-in; build it, or name its folder in "
+      "ZERO_PLUGIN_PATH: tried " +
       (tried.empty() ? "no path at all" : tried));
 }
 

@@ -16,6 +16,8 @@
 extern "C" {
 #endif
 
+// NOLINTBEGIN(readability-identifier-naming): C has no namespaces.
+
 enum {
   ZERO_OK = 0,
   ZERO_CONTRACT_ERROR = 1, /* the communicator is still usable */
@@ -82,6 +84,8 @@ typedef struct zero_communicator {
 typedef int32_t (*zero_backend_abi_version_fn)(void);
 typedef int (*zero_backend_create_fn)(const zero_backend_config* config,
                                       zero_communicator* communicator, zero_message message);
+
+// NOLINTEND(readability-identifier-naming)
 
 #ifdef __cplusplus
 }

@@ -3,30 +3,10 @@
 #include <cstddef>
 #include <string_view>
 
+#include "libzero/base/fnv.h"
+
 namespace zero::layout_detail {
 namespace {
-
-class Fnv1a {
- public:
-  void add(std::int64_t value) noexcept {
-    const auto bits = static_cast<std::uint64_t>(value);
-    for (int shift = 0; shift < 64; shift += 8) add_byte(static_cast<std::uint8_t>(bits >> shift));
-  }
-
-  void add_size(std::size_t size) noexcept { add(static_cast<std::int64_t>(size)); }
-
-  void add(std::string_view text) noexcept {
-    add_size(text.size());
-    for (const char c : text) add_byte(static_cast<std::uint8_t>(c));
-  }
-
-  std::uint64_t value() const noexcept { return hash_; }
-
- private:
-  void add_byte(std::uint8_t byte) noexcept { hash_ = (hash_ ^ byte) * 0x00000100000001b3u; }
-
-  std::uint64_t hash_ = 0xcbf29ce484222325u;
-};
 
 void add(Fnv1a& hash, const ParameterSpec& parameter) {
   hash.add(std::string_view(parameter.name));

@@ -1,7 +1,6 @@
 #include "libzero/optim/adamw_kernel.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -9,26 +8,22 @@
 
 #include "libzero/base/error.h"
 #include "libzero/base/float16.h"
+#include "libzero/base/number_text.h"
 
 namespace zero {
 namespace {
 
-std::string text(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
 void require_not_negative(double value, std::string_view name) {
   ZERO_REQUIRE(value >= 0 && value <= std::numeric_limits<double>::max(),
                "An AdamW option must be finite and not negative: " + std::string(name) + " is " +
-                   text(value));
+                   number_text(value));
 }
 
 void require_beta(double value, std::string_view name) {
   // Below 1 in float32 too, or the moment would never forget.
   ZERO_REQUIRE(value >= 0 && static_cast<float>(value) < 1.0f,
                "An AdamW option must be at least 0 and less than 1 in float32: " +
-                   std::string(name) + " is " + text(value));
+                   std::string(name) + " is " + number_text(value));
 }
 
 /// base^exponent by squaring: std::pow differs between C libraries and, inside one, between CPUs

@@ -1,11 +1,11 @@
 #include "libzero/optim/decision.h"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "libzero/base/error.h"
+#include "libzero/base/number_text.h"
 
 namespace zero {
 namespace {
@@ -13,20 +13,16 @@ namespace {
 /// Keeps the quotient finite, as PyTorch's clip_grad_norm_ does.
 constexpr double kClipEpsilon = 1e-6;
 
-std::string text(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
 void validate(const DecisionInput& input) {
-  ZERO_REQUIRE(input.loss_scale > 0 && std::isfinite(input.loss_scale),
-               "The loss scale of a step must be positive and finite: " + text(input.loss_scale));
+  ZERO_REQUIRE(
+      input.loss_scale > 0 && std::isfinite(input.loss_scale),
+      "The loss scale of a step must be positive and finite: " + number_text(input.loss_scale));
   ZERO_REQUIRE(input.weight_sum >= 1,
                "The weights of a step's backward calls must add up to at least 1; pass a positive "
                "weight to at least one of them: " +
                    std::to_string(input.weight_sum));
-  ZERO_REQUIRE(input.clip_norm >= 0,
-               "clip_norm must not be negative; 0 turns clipping off: " + text(input.clip_norm));
+  ZERO_REQUIRE(input.clip_norm >= 0, "clip_norm must not be negative; 0 turns clipping off: " +
+                                         number_text(input.clip_norm));
 }
 
 }  // namespace

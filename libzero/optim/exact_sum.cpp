@@ -1,23 +1,18 @@
 #include "libzero/optim/exact_sum.h"
 
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <string>
 
 #include "libzero/base/error.h"
+#include "libzero/base/number_text.h"
 
 namespace zero {
 namespace {
 
 constexpr std::uint64_t kDigitMask = 0xffffffffu;
 constexpr std::int64_t kMaxMergedWord = std::int64_t{1} << 62;
-
-std::string text(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
 
 /// value = mantissa * 2^(position + kLowestExponent).
 struct Term {
@@ -29,7 +24,7 @@ Term decompose(double value) {
   ZERO_REQUIRE(value >= 0 && value < std::ldexp(1.0, ExactSum::kTermLimitExponent),
                "A term of an exact sum must be finite, not negative and below 2^288; look for "
                "overflow before adding: " +
-                   text(value));
+                   number_text(value));
   const auto bits = std::bit_cast<std::uint64_t>(value);
   constexpr std::uint64_t kLeadingBit = std::uint64_t{1} << 52;
   if (value == 0) return {0, 0};
@@ -41,7 +36,7 @@ Term decompose(double value) {
   ZERO_REQUIRE(std::countr_zero(term.mantissa) >= below,
                "A term of an exact sum must be a multiple of 2^-320; sum squares of float32 values "
                "only: " +
-                   text(value));
+                   number_text(value));
   return {term.mantissa >> below, 0};
 }
 

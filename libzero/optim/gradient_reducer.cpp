@@ -2,12 +2,9 @@
 
 #include <ATen/ops/zeros_like.h>
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "libzero/base/error.h"
-#include "libzero/optim/block_norm.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -38,28 +35,16 @@ bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.is_same(b) || (b.defined() && a.is_alias_of(b) && a.sizes() == b.sizes());
 }
 
-void zero_gradient(const at::Tensor& gradient) {
-  if (void* data = contiguous_element(gradient, 0)) {
-    std::memset(data, 0, gradient.nbytes());
-  } else {
-    gradient.zero_();
-  }
-}
-
 }  // namespace
 
 GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table,
-                                 std::vector<BucketState>& states, Collective& comm,
-                                 TaskQueue& queue, AlignedArray<std::byte>& staging,
-                                 CommClock& clock, ReducerOptions options)
+                                 BucketReduction reduction, TaskQueue& queue,
+                                 ReducerOptions options)
     : layout_(layout),
       table_(table),
-      states_(states),
-      comm_(comm),
+      reduction_(std::move(reduction)),
       queue_(queue),
-      staging_(staging),
-      clock_(clock),
-      options_(std::move(options)),
+      options_(options),
       kept_(table.specs.size()),
       ready_(table.specs.size(), false),
       gradients_(table.specs.size()),
@@ -108,7 +93,7 @@ void GradientReducer::restore_gradients() {
     for (const std::int32_t parameter : bucket.parameters) {
       const auto p = static_cast<std::size_t>(parameter);
       at::Tensor& gradient = table_.tensors[p].mutable_grad();
-      if (dirty_ && options_.keep_gradients) zero_gradient(kept_[p]);
+      if (dirty_ && options_.keep_gradients) zero_elements(kept_[p]);
       if (!gradient.is_same(kept_[p])) gradient = kept_[p];
       gradients_[p].reset();
     }
@@ -208,63 +193,14 @@ void GradientReducer::queue_ready_buckets() {
       gradients.push_back(std::move(gradients_[static_cast<std::size_t>(parameter)]));
     }
     queue_.submit([this, bucket, gradients = std::move(gradients), accumulate = accumulate_,
-                   label = label_ + ", " + bucket_name(bucket),
+                   label = label_ + ", " + reduction_.name(bucket),
                    unpacked = std::make_shared<UnpackedBucket>(unpacked_buckets_)]() mutable {
-      pack(bucket, gradients);
+      reduction_.pack(bucket, gradients, /*zero_after=*/options_.keep_gradients);
       gradients.clear();
       unpacked.reset();
-      reduce(bucket, accumulate, label);
+      reduction_.reduce(bucket, accumulate, label);
     });
   }
-}
-
-void GradientReducer::pack(std::int32_t bucket, const std::vector<at::Tensor>& gradients) {
-  const auto b = static_cast<std::size_t>(bucket);
-  const DType wire = options_.wire[b];
-  const std::int64_t item = size_of(wire);
-  const std::int64_t padded = states_[b].accumulator.size() * comm_.size();
-  std::byte* const base = staging_.data();
-  const Bucket& description = layout_.buckets()[b];
-  std::int64_t filled = 0;  // everything before this flat position is written
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    const Slot slot = layout_.slot(description.parameters[i]);
-    std::memset(base + filled * item, 0, static_cast<std::size_t>((slot.offset - filled) * item));
-    pack_tensor(gradients[i], scalar_type_of(wire), base + slot.offset * item);
-    if (options_.keep_gradients) zero_gradient(gradients[i]);
-    filled = slot.offset + slot.numel;
-  }
-  std::memset(base + filled * item, 0, static_cast<std::size_t>((padded - filled) * item));
-}
-
-void GradientReducer::reduce(std::int32_t bucket, bool accumulate, const std::string& label) {
-  BucketState& state = states_[static_cast<std::size_t>(bucket)];
-  const std::int64_t slice = state.accumulator.size();
-  if (slice == 0) return;  // nothing but zero-size parameters
-  const auto sum_squares = [&state](std::int64_t begin, std::int64_t count) {
-    for (std::int64_t i = begin; i < begin + count; i += kEpilogueBlock) {
-      state.block_sums[static_cast<std::size_t>(i / kEpilogueBlock)] = block_sum_of_squares(
-          state.accumulator.data() + i, std::min(kEpilogueBlock, begin + count - i));
-    }
-  };
-  const DType wire = options_.wire[static_cast<std::size_t>(bucket)];
-  clock_.timed([&] {
-    comm_
-        .reduce_scatter({staging_.data(), slice * comm_.size(), wire},
-                        {state.accumulator.data(), slice, DType::kFloat32},
-                        {accumulate, sum_squares, label})
-        ->wait();
-  });
-}
-
-std::string GradientReducer::bucket_name(std::int32_t bucket) const {
-  const std::vector<std::int32_t>& parameters =
-      layout_.buckets()[static_cast<std::size_t>(bucket)].parameters;
-  const auto name_of_parameter = [this](std::int32_t p) {
-    return table_.specs[static_cast<std::size_t>(p)].name;
-  };
-  return "bucket " + std::to_string(bucket) + " (" + name_of_parameter(parameters.front()) +
-         " .. " + name_of_parameter(parameters.back()) + ")";
 }
 
 }  // namespace zero

@@ -4,9 +4,8 @@
 /// on.
 ///
 /// A bucket is reduced when all of its parameters have their gradients and all buckets before it
-/// have been queued: the same order on every rank, whatever order autograd finishes in. The
-/// communication thread packs the gradients into the staging buffer, in the wire's dtype, and
-/// reduce-scatters them onto the accumulator. Holes and padding travel as zeros.
+/// have been queued: the same order on every rank, whatever order autograd finishes in. What
+/// happens to a bucket then, on the communication thread, is BucketReduction's.
 
 #include <atomic>
 #include <cstdint>
@@ -14,13 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
-#include "libzero/optim/aligned_array.h"
-#include "libzero/optim/comm_clock.h"
+#include "libzero/optim/bucket_reduction.h"
 #include "libzero/optim/gradient_hook.h"
 #include "libzero/optim/parameter_table.h"
-#include "libzero/optim/shard_state.h"
 #include "libzero/optim/task_queue.h"
 
 namespace zero {
@@ -28,7 +24,6 @@ namespace zero {
 struct ReducerOptions {
   bool keep_gradients = false;  ///< Stages 0 and 1: zero `.grad` in place instead of letting it go.
   bool defer = false;           ///< Reduce only when backward has ended.
-  std::vector<DType> wire;      ///< One per bucket.
 };
 
 /// Everything handed to the constructor must outlive the reducer. Used by the thread that trains.
@@ -38,9 +33,8 @@ struct ReducerOptions {
 /// away: it is put back); otherwise it is undefined between two calls.
 class GradientReducer {
  public:
-  GradientReducer(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-                  Collective& comm, TaskQueue& queue, AlignedArray<std::byte>& staging,
-                  CommClock& clock, ReducerOptions options);
+  GradientReducer(const Layout& layout, ParameterTable& table, BucketReduction reduction,
+                  TaskQueue& queue, ReducerOptions options);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -77,18 +71,12 @@ class GradientReducer {
   void take_gradient(std::int32_t parameter);
   void restore_gradients();
   void queue_ready_buckets();
-  void reduce(std::int32_t bucket, bool accumulate, const std::string& label);
-  void pack(std::int32_t bucket, const std::vector<at::Tensor>& gradients);
-  std::string bucket_name(std::int32_t bucket) const;
 
   const Layout& layout_;
   ParameterTable& table_;
-  std::vector<BucketState>& states_;
-  Collective& comm_;
+  BucketReduction reduction_;
   TaskQueue& queue_;
-  AlignedArray<std::byte>& staging_;
-  CommClock& clock_;
-  ReducerOptions options_;
+  const ReducerOptions options_;
 
   std::vector<at::Tensor> kept_;  // by parameter: the `.grad` of stages 0 and 1
   bool dirty_ = true;             // `.grad` may hold what must not count

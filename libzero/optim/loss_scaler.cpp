@@ -1,22 +1,17 @@
 #include "libzero/optim/loss_scaler.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <string>
 #include <string_view>
 
 #include "libzero/base/error.h"
+#include "libzero/base/number_text.h"
 
 namespace zero {
 namespace {
 
 constexpr double kLargest = std::numeric_limits<float>::max();
-
-std::string text(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
 
 /// NaN fails every comparison, so it is refused everywhere.
 bool is_positive_float(double value) {
@@ -25,7 +20,7 @@ bool is_positive_float(double value) {
 
 void require(bool condition, std::string_view rule, std::string_view name, double value) {
   ZERO_REQUIRE(condition, "The loss scaler's " + std::string(name) + " must be " +
-                              std::string(rule) + ": " + text(value));
+                              std::string(rule) + ": " + number_text(value));
 }
 
 void require_positive_float(double value, std::string_view name) {

@@ -4,18 +4,25 @@
 
 #include <cmath>
 #include <sstream>
+#include <type_traits>
 
 #include "libzero/base/error.h"
+#include "libzero/base/number_text.h"
 
 namespace zero {
 namespace {
 
 template <typename T>
 std::string text(const T& value) {
-  std::ostringstream out;
-  out.precision(17);
-  out << value;
-  return out.str();
+  if constexpr (std::is_floating_point_v<T>) {
+    return number_text(value);
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::to_string(value);
+  } else {
+    std::ostringstream out;
+    out << value;
+    return out.str();
+  }
 }
 
 /// The tensor without the repetitions that expand() makes: what there is to write.

@@ -57,13 +57,34 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       state_access_(layout_, table_, states_, *comm_) {
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  reducer_.emplace(layout_, table_, states_, *comm_, queue_, staging_, clock_,
-                   ReducerOptions{.keep_gradients = options_.stage() < 2,
-                                  .defer = options_.defer_reduction(),
-                                  .wire = wire_dtypes(layout_, options_)});
+  reducer_.emplace(
+      layout_, table_,
+      BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
+                      wire_dtypes(layout_, options_)),
+      queue_,
+      ReducerOptions{.keep_gradients = options_.stage() < 2, .defer = options_.defer_reduction()});
+  say(LogLevel::kInfo, "optimizer: stage " + std::to_string(options_.stage()) + " on " +
+                           std::to_string(comm_->size()) + " ranks (" +
+                           std::string(comm_->backend()) + "), " +
+                           std::to_string(layout_.parameters().size()) + " parameters in " +
+                           std::to_string(layout_.buckets().size()) + " buckets, " +
+                           std::to_string(memory().total()) + " bytes on this rank");
+}
+
+void Optimizer::Impl::say(LogLevel level, const std::string& line) const {
+  if (options_.log()) options_.log()(level, line);
 }
 
 Optimizer::Impl::~Impl() {
+  if (!shut_down_ && dead_because_.empty()) {
+    try {
+      say(LogLevel::kWarning,
+          "optimizer: destroyed without shutdown(); the other ranks take it for a failure of "
+          "rank " +
+              std::to_string(comm_->rank()));
+    } catch (...) {  // a destructor has nobody to tell
+    }
+  }
   if (!queue_.idle())
     comm_->abort("the optimizer of rank " + std::to_string(comm_->rank()) +
                  " was destroyed while it communicated");

@@ -54,6 +54,7 @@ class Optimizer::Impl {
       "no parameter was changed since the last step, resume from it or a checkpoint";
 
   void require_alive() const;
+  void say(LogLevel level, const std::string& line) const;
   void require_same_shapes() const;
   StepVote make_vote();
   void find_nonfinite(StepVote& vote) const;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libzero/base/fnv.h"
+#include "libzero/base/number_text.h"
 #include "libzero/optim/block_norm.h"
 #include "libzero/optim/decision.h"
 #include "libzero/optim/model_sync.h"
@@ -153,6 +154,11 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   result.step = steps_applied_;
   result.next_loss_scale = scaler_.scale();
   result.consecutive_skips = scaler_.state().consecutive_skips;
+  if (!result.applied) {
+    say(LogLevel::kWarning, "step: skipped, " + result.reason + "; loss scale " +
+                                number_text(result.loss_scale) + " -> " +
+                                number_text(result.next_loss_scale));
+  }
   drop_window();
   result.comm_seconds = clock_.take();
   result.seconds = seconds_since(start);

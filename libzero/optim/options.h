@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "libzero/base/log.h"
 #include "libzero/optim/loss_scaler.h"
 
 namespace zero {
@@ -71,6 +72,9 @@ struct Options {
   TORCH_ARG(std::int64_t, first_bucket_bytes) = std::int64_t{1} << 20;
   /// Elements; other values than 4096 give up equal bits over world sizes (see LayoutOptions).
   TORCH_ARG(std::int64_t, shard_alignment) = 4096;
+  /// Told how the model was laid out, of skipped steps, and of leaving without shutdown(), on every
+  /// rank that has one. Default: nobody.
+  TORCH_ARG(LogSink, log) = nullptr;
 };
 
 }  // namespace zero

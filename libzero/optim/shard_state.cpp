@@ -1,6 +1,6 @@
 #include "libzero/optim/shard_state.h"
 
-#include "libzero/collective/collective.h"
+#include "libzero/optim/block_norm.h"
 
 namespace zero {
 namespace {
@@ -22,7 +22,7 @@ BucketState make_bucket_state(const Layout& layout, std::int32_t bucket, int sta
     state.master = AlignedArray<float>(state.stepped.size());
   state.exp_avg = AlignedArray<float>(state.stepped.size());
   state.exp_avg_sq = AlignedArray<float>(state.stepped.size());
-  const std::int64_t blocks = (state.accumulator.size() + kEpilogueBlock - 1) / kEpilogueBlock;
+  const std::int64_t blocks = (state.accumulator.size() + kNormBlock - 1) / kNormBlock;
   state.block_sums.assign(static_cast<std::size_t>(blocks), 0.0);
   return state;
 }

@@ -21,8 +21,7 @@ struct BucketState {
   AlignedArray<float> master;  ///< Empty for float32 buckets: the parameter is its own master.
   AlignedArray<float> exp_avg;
   AlignedArray<float> exp_avg_sq;
-  std::vector<double>
-      block_sums;  ///< Sum of squares of each 4096-element block of the accumulator.
+  std::vector<double> block_sums;  ///< Sum of squares of each kNormBlock of the accumulator.
 };
 
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,

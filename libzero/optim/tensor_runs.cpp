@@ -36,6 +36,15 @@ void write_elements(at::Tensor& tensor, std::int64_t begin, std::int64_t count, 
   tensor.detach().copy_(whole);
 }
 
+void zero_elements(const at::Tensor& tensor) {
+  if (void* data = contiguous_element(tensor, 0)) {
+    std::memset(data, 0, tensor.nbytes());
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  tensor.zero_();
+}
+
 void pack_tensor(const at::Tensor& tensor, c10::ScalarType dtype, void* dst) {
   if (tensor.scalar_type() == dtype && tensor.is_contiguous()) {
     if (tensor.numel() > 0)

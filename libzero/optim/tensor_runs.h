@@ -21,6 +21,9 @@ void write_elements(at::Tensor& tensor, std::int64_t begin, std::int64_t count, 
 /// The address of element `index`, or nullptr if the tensor is not contiguous.
 void* contiguous_element(const at::Tensor& tensor, std::int64_t index);
 
+/// Overwrites every element with zero.
+void zero_elements(const at::Tensor& tensor);
+
 /// Copies the whole tensor into dst, contiguous, converted to `dtype` (rounding to nearest, ties to
 /// even).
 void pack_tensor(const at::Tensor& tensor, c10::ScalarType dtype, void* dst);

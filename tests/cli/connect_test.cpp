@@ -106,6 +106,19 @@ TEST(Connect, UnknownBackendsAndBadTimeoutsAreRefusedByName) {
   EXPECT_THAT(error("RANK", "0"), HasSubstr("WORLD_SIZE"));
 }
 
+TEST(Connect, ZeroInterfaceChoosesWhereRanksListen) {
+  const std::vector<std::string> ranks = {"-n", "2", "--timeout", "20", "--", RANK_PROBE};
+  for (const char* good : {"lo", "127.0.0.1"}) {
+    const Result result = zero_run(ranks, {{"ZERO_INTERFACE", good}});
+    EXPECT_EQ(result.code, 0) << good << ": " << result.err;
+    EXPECT_THAT(result.out, HasSubstr("rank 1 of 2 over gloo: 3"));
+  }
+  // An address that is kept for documents, so no machine has it.
+  const Result refused = zero_run(ranks, {{"ZERO_INTERFACE", "192.0.2.1"}});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("192.0.2.1"), HasSubstr("ZERO_INTERFACE")));
+}
+
 TEST(Connect, TheBackendSelfIsRefusedForSeveralRanks) {
   const Result result = zero_run({"-n", "2", "--backend", "self", "--", RANK_PROBE});
   EXPECT_EQ(result.code, 1);

@@ -90,6 +90,26 @@ TEST(RunOutput, IsColouredOnATerminalOnlyAndNotWithNoColor) {
   EXPECT_THAT(output(Streams::kPipes, {{"NO_COLOR", ""}}), Not(HasSubstr("\033")));
 }
 
+/// `zero run` of one rank as a shell starts it, with these redirections.
+Result redirected(const std::string& script, const std::string& redirections) {
+  return Launched({"sh", "-c", "exec \"$0\" run -n 1 -- sh -c '" + script + "' " + redirections,
+                   ZERO_COMMAND})
+      .wait();
+}
+
+TEST(RunOutput, GoesNowhereWhereStreamsAreClosed) {
+  EXPECT_EQ(redirected("echo x; exit 7", ">&-").code, 7);
+  EXPECT_EQ(redirected("echo x >&2; exit 7", "2>&-").code, 7);
+  EXPECT_EQ(redirected("echo x; echo y >&2; exit 7", "<&- >&- 2>&-").code, 7);
+}
+
+TEST(RunOutput, ThatAFullDiskLosesIsAnError) {
+  const Result result = redirected("echo x", ">/dev/full");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("No space left on device"));
+  EXPECT_EQ(redirected("echo x; exit 7", ">/dev/full").code, 7);
+}
+
 TEST(RunOutput, RanksSeeABrokenPipeWhenNobodyReadsAnyMore) {
   Launched launched(shell_ranks(2, "echo started; exec yes"));
   ASSERT_TRUE(launched.wait_for_output("started"));

@@ -35,7 +35,7 @@ TEST(RunOptions, BadUsageIsOneLineAndExitsWithTwo) {
   expect_usage_error(zero_run({"-n", "2"}), "--");
   expect_usage_error(zero_run({"-n", "2", "--"}), "no program");
   expect_usage_error(zero_run({"-n", "2", "--frobnicate", "--", "true"}), "--frobnicate");
-  expect_usage_error(zero_run({"-n", "2", "true"}), "true");
+  expect_usage_error(zero_run({"-n", "2", "true"}), "true; write the program behind --");
   expect_usage_error(zero_run({"-n", "2", "--threads", "0", "--", "true"}), "--threads");
   expect_usage_error(zero_run({"-n", "2", "--port", "65536", "--", "true"}), "--port");
   expect_usage_error(Launched({ZERO_COMMAND}).wait(), "no command");

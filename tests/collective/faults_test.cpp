@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "libzero/base/error.h"
+#include "libzero/collective/recorder.h"
 #include "libzero/collective/self.h"
 #include "libzero/collective/threads.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -75,6 +77,54 @@ TEST(Faults, DelayTheCall) {
   const auto start = std::chrono::steady_clock::now();
   comm->barrier("")->wait();
   EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(30));
+}
+
+TEST(Faults, CountOnlyCallsThatFitOperationAndLabel) {
+  Fault second = fault(Fault::Kind::kFail, 2, "norm");
+  second.operation = Operation::kBarrier;
+  const auto comm = with_faults(make_self(), {second});
+  std::int64_t word = 5;
+  for (int i = 0; i < 3; ++i) {
+    comm->all_reduce({&word, 1, DType::kInt64}, ReduceOp::kSum, "norm")->wait();
+    comm->barrier("vote")->wait();
+  }
+  comm->barrier("norm")->wait();
+  EXPECT_THROW(comm->barrier("norm")->wait(), CommError);
+}
+
+TEST(Faults, ReorderedCallsAreMadeAfterTheNextOne) {
+  const auto [recorded, log] = record_calls(make_self());
+  const auto comm = with_faults(recorded, {fault(Fault::Kind::kReorder, 1)});
+  std::int64_t word = 5;
+  const WorkPtr first = comm->all_reduce({&word, 1, DType::kInt64}, ReduceOp::kSum, "first");
+  EXPECT_FALSE(first->test());
+  const WorkPtr second = comm->barrier("second");
+  first->wait();
+  second->wait();
+  EXPECT_THAT(log->history(), ElementsAre(HasSubstr("[second]"), HasSubstr("[first]")));
+}
+
+TEST(Faults, AReorderedCallIsMadeWhenSomebodyWaitsForIt) {
+  const auto [recorded, log] = record_calls(make_self());
+  const auto comm = with_faults(recorded, {fault(Fault::Kind::kReorder, 1)});
+  comm->barrier("first")->wait();
+  comm->barrier("second")->wait();
+  EXPECT_THAT(log->history(), ElementsAre(HasSubstr("[first]"), HasSubstr("[second]")));
+}
+
+TEST(Faults, ReorderingOnOneRankIsAMismatchOnEveryRank) {
+  auto comms = make_threads(2, seconds(20));
+  comms[1] = with_faults(comms[1], {fault(Fault::Kind::kReorder, 1)});
+  const auto two_calls = [](Collective& comm) {
+    std::int64_t word = 5;
+    const WorkPtr first = comm.all_reduce({&word, 1, DType::kInt64}, ReduceOp::kSum, "first");
+    const WorkPtr second = comm.barrier("second");
+    EXPECT_THROW(first->wait(), ContractError);
+    EXPECT_THROW(second->wait(), ContractError);
+  };
+  std::thread other([&] { two_calls(*comms[0]); });
+  two_calls(*comms[1]);
+  other.join();
 }
 
 TEST(Faults, SubgroupsShareFaultsAndCount) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 #include <latch>
 #include <thread>
@@ -165,6 +166,27 @@ TEST(GlooFailures, ManyWorldsLeaveInPeace) {
       comm.all_reduce({&one, 1, DType::kInt64}, ReduceOp::kMax, "")->wait();
     });
   }
+}
+
+std::ptrdiff_t entries_of(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+TEST(GlooFailures, WorldsThatLeftInAnyWayLeaveNoThreadsAndNoDescriptors) {
+  const auto worlds = [](int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      run_in_peace(2, [](Collective& comm) { comm.split(0, 0)->shutdown(); });
+      run_ranks(2, kPatience, [](Collective& comm) {
+        if (comm.rank() == 0) reduce_scatter(comm, 10);
+      });
+    }
+  };
+  worlds(1);  // what is opened once and for all
+  const auto threads = entries_of("/proc/self/task");
+  const auto descriptors = entries_of("/proc/self/fd");
+  worlds(25);
+  EXPECT_EQ(entries_of("/proc/self/task"), threads);
+  EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+#include <thread>
+
+#include "libzero/collective/testing/faults.h"
 #include "tests/optim/misuse_support.h"
 
 // Peers that die, fall behind or fail in the middle of things.
@@ -8,7 +11,6 @@ namespace {
 using testing::Comm;
 using testing::expect_same;
 using testing::Fault;
-using testing::FaultyCollective;
 using ::testing::HasSubstr;
 using testing::kPrompt;
 using ::testing::Not;
@@ -20,6 +22,19 @@ using testing::thrown;
 using testing::tiny_input;
 using testing::tiny_options;
 using testing::Trainee;
+
+/// The `call`-th call of rank 1 whose label holds `label` fails.
+Fault failure(const std::string& label, std::int64_t call = 1) {
+  Fault fault;
+  fault.label = label;
+  fault.call = call;
+  return fault;
+}
+
+/// The communicator, on rank 1 with the fault.
+Comm strike_rank_1(const Comm& comm, const Fault& fault) {
+  return comm->rank() == 1 ? testing::with_faults(comm, {fault}) : comm;
+}
 
 TEST(Destructor, WithoutShutdownDoesNotHangAndTheOthersLearn) {
   for (const int stage : {0, 2}) {
@@ -84,11 +99,10 @@ constexpr const char* kMixed = "two different steps";
 /// Rank 1's communicator fails; every rank must hear of it promptly, and the one where it failed
 /// must say `expected`.
 void expect_fault(const Fault& fault, int stage, const std::string& expected) {
-  SCOPED_TRACE(fault.operation + " [" + fault.label + "] stage " + std::to_string(stage));
+  SCOPED_TRACE("[" + fault.label + "] stage " + std::to_string(stage));
   on_every_rank(2, [&](const Comm& comm) {
     const Stopwatch watch;
-    const Comm faulty = comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm;
-    Trainee trainee(faulty, tiny_options(stage));
+    Trainee trainee(strike_rank_1(comm, fault), tiny_options(stage));
     trainee.window(0);
     const Snapshot before = snapshot(trainee.model);
     std::string error;
@@ -97,7 +111,7 @@ void expect_fault(const Fault& fault, int stage, const std::string& expected) {
       trainee.window(1);
       if (comm->rank() == 0) trainee.window(2);
     });
-    EXPECT_THAT(error, HasSubstr("injected fault"));
+    EXPECT_THAT(error, HasSubstr("a fault was injected"));
     EXPECT_LT(watch.seconds(), kPrompt);
     if (comm->rank() == 1) {
       EXPECT_EQ(trainee.optimizer->steps_applied(), 1);
@@ -109,31 +123,28 @@ void expect_fault(const Fault& fault, int stage, const std::string& expected) {
 
 TEST(Fault, InAReductionLeavesParametersUnchangedAndTheOptimizerDead) {
   for (const int stage : {0, 1, 2}) {
-    expect_fault({"reduce_scatter", "backward call 1 of step 2, bucket 0", 1}, stage, kUnchanged);
-    expect_fault({"reduce_scatter", "backward call 3 of step 2, bucket 2", 1}, stage, kUnchanged);
+    expect_fault(failure("backward call 1 of step 2, bucket 0"), stage, kUnchanged);
+    expect_fault(failure("backward call 3 of step 2, bucket 2"), stage, kUnchanged);
   }
 }
 
 TEST(Fault, InTheVoteLeavesParametersUnchangedAndTheOptimizerDead) {
-  for (const int stage : {0, 1, 2})
-    expect_fault({"all_gather", "step 2 after", 1}, stage, kUnchanged);
+  for (const int stage : {0, 1, 2}) expect_fault(failure("step 2 after"), stage, kUnchanged);
 }
 
 TEST(Fault, InTheUpdateSaysThatParametersMayBeMixed) {
   // Each label is seen once a step; the second is that of step 2.
-  expect_fault({"all_gather", "summed gradients, bucket 0", 2}, 0, kMixed);
-  expect_fault({"all_gather", "summed gradients, bucket 2", 2}, 0, kMixed);
+  expect_fault(failure("summed gradients, bucket 0", 2), 0, kMixed);
+  expect_fault(failure("summed gradients, bucket 2", 2), 0, kMixed);
   for (const int stage : {1, 2}) {
-    expect_fault({"all_gather", "parameters, bucket 0", 2}, stage, kMixed);
-    expect_fault({"all_gather", "parameters, bucket 3", 2}, stage, kMixed);
+    expect_fault(failure("parameters, bucket 0", 2), stage, kMixed);
+    expect_fault(failure("parameters, bucket 3", 2), stage, kMixed);
   }
 }
 
 TEST(Fault, InTheMidOfAnUpdateLeavesStepAndParametersBehindTheOptimizersWord) {
   on_every_rank(2, [](const Comm& comm) {
-    const Fault fault{"all_gather", "summed gradients, bucket 2", 2};
-    Trainee trainee(comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm,
-                    tiny_options(0));
+    Trainee trainee(strike_rank_1(comm, failure("summed gradients, bucket 2", 2)), tiny_options(0));
     trainee.window(0);
     const Snapshot before = snapshot(trainee.model);
     thrown<CommError>([&] {
@@ -148,11 +159,10 @@ TEST(Fault, InTheMidOfAnUpdateLeavesStepAndParametersBehindTheOptimizersWord) {
 
 TEST(Fault, InAGatherKillsTheOptimizerToo) {
   on_every_rank(2, [](const Comm& comm) {
-    const Fault fault{"all_gather", "state of first", 1};
-    Trainee trainee(comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm);
+    Trainee trainee(strike_rank_1(comm, failure("state of first")));
     trainee.window(0);
     EXPECT_THAT(thrown<CommError>([&] { trainee.optimizer->gather("first", StateKind::kExpAvg); }),
-                HasSubstr("injected fault"));
+                HasSubstr("a fault was injected"));
     expect_dead(trainee, kUnchanged);
   });
 }
@@ -160,9 +170,9 @@ TEST(Fault, InAGatherKillsTheOptimizerToo) {
 TEST(Fault, AtConstructionThrowsOnEveryRank) {
   on_every_rank(2, [](const Comm& comm) {
     const Stopwatch watch;
-    const Fault fault{"broadcast", "initial value of mixed", 1};
-    const Comm faulty = comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm;
-    EXPECT_THAT(thrown<CommError>([&] { Trainee trainee(faulty); }), HasSubstr("injected fault"));
+    const Comm faulty = strike_rank_1(comm, failure("initial value of mixed"));
+    EXPECT_THAT(thrown<CommError>([&] { Trainee trainee(faulty); }),
+                HasSubstr("a fault was injected"));
     EXPECT_LT(watch.seconds(), kPrompt);
   });
 }
@@ -170,11 +180,13 @@ TEST(Fault, AtConstructionThrowsOnEveryRank) {
 TEST(Timing, ASlowRankChangesNoBit) {
   const Snapshot expected = testing::without_accident(2);
   for (const int stage : {0, 1, 2}) {
-    for (const char* operation : {"reduce_scatter", "all_gather"}) {
+    for (const Operation operation : {Operation::kReduceScatter, Operation::kAllGather}) {
       on_every_rank(2, [&](const Comm& comm) {
-        const Fault fault{operation, "", 0, std::chrono::milliseconds(2)};
-        Trainee trainee(comm->rank() == 1 ? std::make_shared<FaultyCollective>(comm, fault) : comm,
-                        tiny_options(stage));
+        Fault slow;
+        slow.kind = Fault::Kind::kDelay;
+        slow.operation = operation;
+        slow.delay = std::chrono::milliseconds(2);
+        Trainee trainee(strike_rank_1(comm, slow), tiny_options(stage));
         trainee.window(0);
         trainee.window(1);
         expect_same(expected, snapshot(trainee.model));

@@ -1,18 +1,15 @@
 #pragma once
 
-/// What the misuse tests share: a tiny model in several buckets, windows of work, and a
-/// communicator that fails or dawdles where it is told to.
+/// What the misuse tests share: a tiny model in several buckets, and windows of work.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -189,74 +186,5 @@ class Stopwatch {
 
 /// Far below the communicators' timeout, far above what a loaded machine takes.
 inline constexpr double kPrompt = 15;
-
-/// Which call of a FaultyCollective fails or waits: the `count`-th whose operation and label match.
-struct Fault {
-  std::string operation;  ///< "reduce_scatter", "all_gather" or "broadcast".
-  std::string label;      ///< Part of the call's label; empty matches all.
-  int count = 1;
-  std::chrono::milliseconds delay{
-      0};  ///< Instead of failing: every matching call waits so long first.
-};
-
-/// Passes everything on, but for the calls that its Fault names. A failed call leaves the
-/// communicator dead, as the contract says.
-class FaultyCollective final : public Collective {
- public:
-  FaultyCollective(Comm inner, Fault fault)
-      : FaultyCollective(std::move(inner), fault, std::make_shared<std::atomic<int>>(0)) {}
-
-  int rank() const noexcept override { return inner_->rank(); }
-  int size() const noexcept override { return inner_->size(); }
-  std::string_view backend() const noexcept override { return "faulty"; }
-
-  WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) override {
-    if (strikes("reduce_scatter", options.label)) return failure("reduce_scatter", options.label);
-    return inner_->reduce_scatter(in, out, std::move(options));
-  }
-  WorkPtr all_gather(ConstBuffer in, Buffer out, std::string_view label) override {
-    if (strikes("all_gather", label)) return failure("all_gather", label);
-    return inner_->all_gather(in, out, label);
-  }
-  WorkPtr all_reduce(Buffer data, ReduceOp op, std::string_view label) override {
-    return inner_->all_reduce(data, op, label);
-  }
-  WorkPtr broadcast(Buffer data, int root, std::string_view label) override {
-    if (strikes("broadcast", label)) return failure("broadcast", label);
-    return inner_->broadcast(data, root, label);
-  }
-  WorkPtr barrier(std::string_view label) override { return inner_->barrier(label); }
-  Comm split(int color, int key) override {
-    Comm child = inner_->split(color, key);
-    if (!child) return nullptr;
-    return Comm(new FaultyCollective(std::move(child), fault_, matches_));
-  }
-  void abort(std::string_view why) noexcept override { inner_->abort(why); }
-  void shutdown() override { inner_->shutdown(); }
-
- private:
-  FaultyCollective(Comm inner, Fault fault, std::shared_ptr<std::atomic<int>> matches)
-      : inner_(std::move(inner)), fault_(std::move(fault)), matches_(std::move(matches)) {}
-
-  bool strikes(std::string_view operation, std::string_view label) {
-    if (operation != fault_.operation || label.find(fault_.label) == std::string_view::npos)
-      return false;
-    if (fault_.delay.count() > 0) {
-      std::this_thread::sleep_for(fault_.delay);
-      return false;
-    }
-    return matches_->fetch_add(1) + 1 == fault_.count;
-  }
-  WorkPtr failure(std::string_view operation, std::string_view label) {
-    const std::string why =
-        "injected fault in " + std::string(operation) + " [" + std::string(label) + "]";
-    inner_->abort(why);
-    return failed_work(std::make_exception_ptr(CommError(why)));
-  }
-
-  Comm inner_;
-  Fault fault_;
-  std::shared_ptr<std::atomic<int>> matches_;  // shared with the communicators split off
-};
 
 }  // namespace zero::testing

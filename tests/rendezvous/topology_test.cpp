@@ -1,4 +1,4 @@
-#include "libzero/collective/topology.h"
+#include "backends/rendezvous/topology.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -217,6 +217,8 @@ TEST(Topology, GarbageIsRefusedWithItsName) {
   EXPECT_THAT(refusal(with(kTorchrun, {{"MASTER_ADDR", ""}})), HasSubstr("MASTER_ADDR is empty"));
   EXPECT_THAT(refusal(with(kTorchrun, {{"MASTER_PORT", "65536"}})), HasSubstr("MASTER_PORT"));
   EXPECT_THAT(refusal(with(kTorchrun, {{"ZERO_SECRET", ""}})), HasSubstr("ZERO_SECRET"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", ""}})),
+              HasSubstr("TORCHELASTIC_RUN_ID is empty"));
   for (const char* bad : {"", "host", ":1", "host:", "host:x", "host:0", "host:65536"}) {
     EXPECT_THAT(refusal(with(kZeroRun, {{"ZERO_STORE", bad}})), HasSubstr("ZERO_STORE")) << bad;
   }

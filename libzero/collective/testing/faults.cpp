@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
+#include <functional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -10,13 +13,36 @@ namespace {
 
 /// The faults of a world and its subgroups.
 struct Plan {
-  std::vector<Fault> faults;
-  std::atomic<std::int64_t> calls = 0;
+  explicit Plan(std::vector<Fault> faults_) : faults(std::move(faults_)), fitting(faults.size()) {}
+
+  const std::vector<Fault> faults;
+  std::vector<std::atomic<std::int64_t>> fitting;  // by fault: calls that fitted so far
 };
 
-bool strikes(const Fault& fault, std::int64_t call, std::string_view label) {
-  return (fault.call == 0 || fault.call == call) && label.find(fault.label) != label.npos;
-}
+/// A call that has not been made yet.
+class HeldCall final : public Work {
+ public:
+  explicit HeldCall(std::function<WorkPtr()> action) : action_(std::move(action)) {}
+
+  void make() noexcept {
+    if (work_) return;
+    try {
+      work_ = action_();
+    } catch (...) {
+      work_ = failed_work(std::current_exception());
+    }
+  }
+
+  bool test() noexcept override { return work_ && work_->test(); }
+  void wait() override {
+    make();
+    work_->wait();
+  }
+
+ private:
+  std::function<WorkPtr()> action_;
+  WorkPtr work_;
+};
 
 void corrupt(const Buffer& result) {
   if (result.count == 0) return;
@@ -35,64 +61,103 @@ class Faulty final : public Collective {
   std::string_view backend() const noexcept override { return inner_->backend(); }
 
   WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) override {
-    const std::string label = options.label;
-    return call(label, out, [&] { return inner_->reduce_scatter(in, out, std::move(options)); });
+    return call(Operation::kReduceScatter, options.label, out, [inner = inner_, in, out, options] {
+      return inner->reduce_scatter(in, out, options);
+    });
   }
 
   WorkPtr all_gather(ConstBuffer in, Buffer out, std::string_view label) override {
-    return call(label, out, [&] { return inner_->all_gather(in, out, label); });
+    return call(Operation::kAllGather, label, out,
+                [inner = inner_, in, out, text = std::string(label)] {
+                  return inner->all_gather(in, out, text);
+                });
   }
 
   WorkPtr all_reduce(Buffer data, ReduceOp op, std::string_view label) override {
-    return call(label, data, [&] { return inner_->all_reduce(data, op, label); });
+    return call(Operation::kAllReduce, label, data,
+                [inner = inner_, data, op, text = std::string(label)] {
+                  return inner->all_reduce(data, op, text);
+                });
   }
 
   WorkPtr broadcast(Buffer data, int root, std::string_view label) override {
-    return call(label, data, [&] { return inner_->broadcast(data, root, label); });
+    return call(Operation::kBroadcast, label, data,
+                [inner = inner_, data, root, text = std::string(label)] {
+                  return inner->broadcast(data, root, text);
+                });
   }
 
   WorkPtr barrier(std::string_view label) override {
-    return call(label, {}, [&] { return inner_->barrier(label); });
+    return call(Operation::kBarrier, label, {},
+                [inner = inner_, text = std::string(label)] { return inner->barrier(text); });
   }
 
   std::shared_ptr<Collective> split(int color, int key) override {
+    make_held();
     auto child = inner_->split(color, key);
     if (!child) return nullptr;
     return std::make_shared<Faulty>(std::move(child), plan_);
   }
 
   void abort(std::string_view why) noexcept override { inner_->abort(why); }
-  void shutdown() override { inner_->shutdown(); }
+  void shutdown() override {
+    make_held();
+    inner_->shutdown();
+  }
 
  private:
-  template <typename Action>
-  WorkPtr call(std::string_view label, const Buffer& result, Action action) {
-    const std::int64_t number = ++plan_->calls;
+  bool strikes(std::size_t index, Operation operation, std::string_view label) {
+    const Fault& fault = plan_->faults[index];
+    if (fault.operation.value_or(operation) != operation) return false;
+    if (label.find(fault.label) == label.npos) return false;
+    const std::int64_t number = ++plan_->fitting[index];
+    return fault.call == 0 || fault.call == number;
+  }
+
+  /// `action` owns all that it needs but the buffers: it may be run later.
+  WorkPtr call(Operation operation, std::string_view label, const Buffer& result,
+               std::function<WorkPtr()> action) {
     bool corrupts = false;
-    for (const Fault& fault : plan_->faults) {
-      if (!strikes(fault, number, label)) continue;
+    bool reorders = false;
+    for (std::size_t i = 0; i < plan_->faults.size(); ++i) {
+      if (!strikes(i, operation, label)) continue;
+      const Fault& fault = plan_->faults[i];
       if (fault.kind == Fault::Kind::kDelay) std::this_thread::sleep_for(fault.delay);
       if (fault.kind == Fault::Kind::kFail) inner_->abort(fault.reason);
       if (fault.kind == Fault::Kind::kCorrupt) corrupts = true;
+      if (fault.kind == Fault::Kind::kReorder) reorders = true;
     }
-    WorkPtr work = action();
-    if (!corrupts) return work;
-    work->wait();
-    corrupt(result);
-    return finished_work();
+    if (corrupts)
+      action = [inner_action = std::move(action), result] {
+        inner_action()->wait();
+        corrupt(result);
+        return finished_work();
+      };
+    const auto earlier = std::exchange(held_, nullptr);
+    WorkPtr work;
+    if (reorders) {
+      work = held_ = std::make_shared<HeldCall>(std::move(action));
+    } else {
+      work = action();
+    }
+    if (earlier) earlier->make();
+    return work;
+  }
+
+  void make_held() noexcept {
+    if (const auto held = std::exchange(held_, nullptr)) held->make();
   }
 
   const std::shared_ptr<Collective> inner_;
   const std::shared_ptr<Plan> plan_;
+  std::shared_ptr<HeldCall> held_;
 };
 
 }  // namespace
 
 std::shared_ptr<Collective> with_faults(std::shared_ptr<Collective> inner,
                                         std::vector<Fault> faults) {
-  auto plan = std::make_shared<Plan>();
-  plan->faults = std::move(faults);
-  return std::make_shared<Faulty>(std::move(inner), std::move(plan));
+  return std::make_shared<Faulty>(std::move(inner), std::make_shared<Plan>(std::move(faults)));
 }
 
 }  // namespace zero::testing

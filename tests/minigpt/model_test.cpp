@@ -1,0 +1,87 @@
+#include "examples/minigpt/model.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace minigpt {
+namespace {
+
+using ::testing::ElementsAreArray;
+
+constexpr ModelOptions kOptions{.layers = 2, .width = 64, .heads = 4, .context = 32};
+
+MiniGpt make_model() {
+  torch::manual_seed(1);
+  return MiniGpt(kOptions);
+}
+
+TEST(MiniGpt, RegistersItsParametersUnderTheirPublishedNames) {
+  std::vector<std::string> expected = {"token_embedding.weight", "position_embedding.weight"};
+  for (const std::string block : {"blocks.0.", "blocks.1."}) {
+    for (const std::string part : {"ln1", "qkv", "proj", "ln2", "fc", "fc_out"}) {
+      expected.push_back(block + part + ".weight");
+      expected.push_back(block + part + ".bias");
+    }
+  }
+  expected.insert(expected.end(), {"ln_f.weight", "ln_f.bias", "head.weight"});
+  EXPECT_THAT(make_model()->named_parameters().keys(), ElementsAreArray(expected));
+}
+
+TEST(MiniGpt, HeadAndTokenEmbeddingAreOneTensor) {
+  auto parameters = make_model()->named_parameters();
+  EXPECT_TRUE(parameters["head.weight"].is_same(parameters["token_embedding.weight"]));
+}
+
+TEST(MiniGpt, StartsFromSmallNormalMatricesZeroBiasesAndUnitNorms) {
+  const double residual = 0.02 / std::sqrt(2.0 * static_cast<double>(kOptions.layers));
+  for (const auto& item : make_model()->named_parameters()) {
+    const std::string& name = item.key();
+    const torch::Tensor& value = item.value();
+    if (name.ends_with(".bias")) {
+      EXPECT_TRUE(torch::equal(value, torch::zeros_like(value))) << name;
+    } else if (value.dim() == 1) {
+      EXPECT_TRUE(torch::equal(value, torch::ones_like(value))) << name;
+    } else {
+      const bool is_residual = name.find("proj") != name.npos || name.find("fc_out") != name.npos;
+      const double deviation = is_residual ? residual : 0.02;
+      // Five standard errors of a sample of this size.
+      const double error = 5.0 / std::sqrt(2.0 * static_cast<double>(value.numel()));
+      EXPECT_NEAR(value.std().item<double>() / deviation, 1.0, error) << name;
+      EXPECT_NEAR(value.mean().item<double>() / deviation, 0.0, 1.5 * error) << name;
+    }
+  }
+}
+
+TEST(MiniGpt, ALaterByteChangesNoEarlierPrediction) {
+  const torch::NoGradGuard no_grad;
+  MiniGpt model = make_model();
+  const torch::Tensor tokens = torch::arange(kOptions.context).view({1, -1}) * 7 % 256;
+  torch::Tensor changed = tokens.clone();
+  changed[0][20] = 3;
+  const torch::Tensor before = model->forward(tokens);
+  const torch::Tensor after = model->forward(changed);
+  EXPECT_TRUE(torch::allclose(before.narrow(1, 0, 20), after.narrow(1, 0, 20), 0, 1e-6));
+  EXPECT_FALSE(torch::allclose(before.narrow(1, 20, 1), after.narrow(1, 20, 1), 0, 1e-4));
+}
+
+TEST(MiniGpt, LossIsTheMeanCrossEntropyOfEachNextByte) {
+  const torch::NoGradGuard no_grad;
+  MiniGpt model = make_model();
+  const torch::Tensor windows = torch::arange(2 * 9).view({2, 9}) * 11 % 256;
+  const torch::Tensor log_probabilities =
+      torch::log_softmax(model->forward(windows.narrow(1, 0, 8)).to(torch::kDouble), -1);
+  double sum = 0;
+  for (std::int64_t row = 0; row < 2; ++row) {
+    for (std::int64_t time = 0; time < 8; ++time) {
+      const auto next = windows[row][time + 1].item<std::int64_t>();
+      sum -= log_probabilities[row][time][next].item<double>();
+    }
+  }
+  EXPECT_NEAR(model->loss(windows).item<double>(), sum / 16, 1e-5);
+}
+
+}  // namespace
+}  // namespace minigpt
