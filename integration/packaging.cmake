@@ -17,7 +17,7 @@ endif()
 
 # zero_consumer_test(<name> <program> <option>...): configures integration/consumer, builds <program> and runs it.
 function(zero_consumer_test name program)
-  add_test(NAME packaging.${name}.${program}
+  zero_integration_test(packaging.${name}.${program} TIMEOUT 600
     COMMAND ${CMAKE_CTEST_COMMAND}
       --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/consumer ${PROJECT_BINARY_DIR}/consumer/${name}
       --build-generator ${CMAKE_GENERATOR} --build-makeprogram ${CMAKE_MAKE_PROGRAM}
@@ -25,16 +25,15 @@ function(zero_consumer_test name program)
       --build-options ${consumer_options} ${ARGN}
       --test-command ${program})
   # Both programs share a build folder.
-  set_tests_properties(packaging.${name}.${program} PROPERTIES
-    TIMEOUT 600 LABELS integration RESOURCE_LOCK consumer_${name})
+  set_tests_properties(packaging.${name}.${program} PROPERTIES RESOURCE_LOCK consumer_${name})
 endfunction()
 
 if(LIBZERO_INSTALL)
-  add_test(NAME packaging.install
+  zero_integration_test(packaging.install TIMEOUT 120
     COMMAND ${CMAKE_COMMAND}
       -DBUILD=${PROJECT_BINARY_DIR} -DSTAGE=${stage} -DSOURCE=${PROJECT_SOURCE_DIR} -DTORCH=${ZeroTorch_ROOT}
       -P ${CMAKE_CURRENT_SOURCE_DIR}/check_install.cmake)
-  set_tests_properties(packaging.install PROPERTIES FIXTURES_SETUP installed TIMEOUT 120 LABELS integration)
+  set_tests_properties(packaging.install PROPERTIES FIXTURES_SETUP installed)
   foreach(program without_torch with_torch)
     zero_consumer_test(find_package ${program} -DCMAKE_PREFIX_PATH=${stage} -DLIBZERO_SOURCE=)
     set_tests_properties(packaging.find_package.${program} PROPERTIES FIXTURES_REQUIRED installed)

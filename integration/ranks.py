@@ -7,6 +7,8 @@ import sys
 import time
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else "build/release/bin"
+# How many times longer things may take than in a build without sanitizer.
+SLOWDOWN = float(os.environ.get("ZERO_TEST_SLOWDOWN", "1"))
 ZERO = os.path.join(BIN, "zero")
 
 
@@ -25,8 +27,8 @@ def clean_environment(**extra):
 def run(arguments, ranks=0, timeout=100, **environment):
     """Runs a program to its end, alone or under `zero run`; returns (exit code, stdout, stderr)."""
     command = ([ZERO, "run", "-n", str(ranks), "--"] if ranks else []) + arguments
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout,
-                          env=clean_environment(**environment))
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                          timeout=timeout * SLOWDOWN, env=clean_environment(**environment))
     return done.returncode, done.stdout, done.stderr
 
 

@@ -10,9 +10,9 @@ zero_use_torch_pch(toy_trainer)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 foreach(script equal_bits dead_rank minigpt)
-  add_test(NAME integration.${script}
+  zero_integration_test(integration.${script} TIMEOUT 300
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
-  set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2 TIMEOUT 300 LABELS integration)
+  set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)
 endforeach()
 
 if(NOT LIBZERO_SANITIZE)  # 1600 backward calls and five validations would take a sanitizer half an hour

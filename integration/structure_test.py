@@ -112,7 +112,7 @@ class Structure(unittest.TestCase):
             libraries = needed_libraries(path)
             for stranger in strangers:
                 if stranger == "libgloo" and is_sanitized():
-                    continue  # comes first there, on purpose: backends/gloo/CMakeLists.txt
+                    continue  # comes first there, on purpose: cmake/SanitizedPrograms.cmake
                 self.assertNotIn(stranger, libraries, program)
 
     def test_the_umbrella_header_includes_no_module_of_libtorch(self):
