@@ -41,11 +41,11 @@ TEST_P(Golden, IsWrittenAgainWithTheSameBytes) {
   options.block_bytes = 64;
   options.writer = "libzero golden";
   options.new_attempt = [&] { return "000000000000000" + std::to_string(world_size); };
-  save(*make_hdf5_store(files, "/root", options), world_size, world_size);
+  save(*make_hdf5_store(files, "/store", options), world_size, world_size);
   const std::string name = step_name(world_size);
-  EXPECT_EQ(files->list("/root/" + name), on_disk()->list(kGolden + "/" + name));
-  for (const std::string& file : files->list("/root/" + name)) {
-    const auto bytes = files->content("/root/" + name + "/" + file);
+  EXPECT_EQ(files->list("/store/" + name), on_disk()->list(kGolden + "/" + name));
+  for (const std::string& file : files->list("/store/" + name)) {
+    const auto bytes = files->content("/store/" + name + "/" + file);
     EXPECT_TRUE(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) ==
                 text_of(kGolden + "/" + name + "/" + file))
         << file;

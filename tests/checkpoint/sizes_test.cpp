@@ -27,7 +27,7 @@ void expect_round_trip(const std::vector<std::int64_t>& sizes, int world_size,
   auto files = std::make_shared<testing::MemoryFileSystem>();
   Hdf5StoreOptions options;
   options.block_bytes = block_bytes;
-  const auto store = make_hdf5_store(files, "/root", options);
+  const auto store = make_hdf5_store(files, "/store", options);
   const auto writer = store->begin(common, world_size);
   for (int rank = 0; rank < world_size; ++rank) {
     RankState state;
@@ -47,7 +47,7 @@ void expect_round_trip(const std::vector<std::int64_t>& sizes, int world_size,
     writer->put(rank, state);
   }
   writer->commit();
-  for (const Finding& finding : verify(*files, "/root/step_000000000000").findings) {
+  for (const Finding& finding : verify(*files, "/store/step_000000000000").findings) {
     ADD_FAILURE() << to_text(finding);
   }
   const auto reader = store->open(0);
@@ -101,11 +101,11 @@ TEST(Sizes, ManyBlobsCountersAndOptionsRoundTrip) {
     rank.blobs[key] = Blob(static_cast<std::size_t>(i), std::byte{7});
   }
   auto files = std::make_shared<testing::MemoryFileSystem>();
-  const auto store = make_hdf5_store(files, "/root");
+  const auto store = make_hdf5_store(files, "/store");
   const auto writer = store->begin(common, 1);
   writer->put(0, rank);
   writer->commit();
-  for (const Finding& finding : verify(*files, "/root/step_000000000000").findings) {
+  for (const Finding& finding : verify(*files, "/store/step_000000000000").findings) {
     ADD_FAILURE() << to_text(finding);
   }
   const auto reader = store->open(0);

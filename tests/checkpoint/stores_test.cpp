@@ -13,14 +13,14 @@ namespace {
 std::unique_ptr<Store> on_memory_file_system(std::uint64_t block_bytes) {
   Hdf5StoreOptions options;
   options.block_bytes = block_bytes;
-  return make_hdf5_store(std::make_shared<testing::MemoryFileSystem>(), "/root", options);
+  return make_hdf5_store(std::make_shared<testing::MemoryFileSystem>(), "/store", options);
 }
 
 std::unique_ptr<Store> with_short_transfers() {
   auto files =
       std::make_shared<testing::FaultyFileSystem>(std::make_shared<testing::MemoryFileSystem>());
   files->set_longest_transfer(7);
-  return make_hdf5_store(files, "/root");
+  return make_hdf5_store(files, "/store");
 }
 
 /// A folder of its own for each store, removed with it.
@@ -60,7 +60,7 @@ class DiskStore : public Store {
 
  private:
   TemporaryFiles files_;
-  std::unique_ptr<Store> store_ = make_hdf5_store(on_disk(), files_.path() + "/root/");
+  std::unique_ptr<Store> store_ = make_hdf5_store(on_disk(), files_.path() + "/store/");
 };
 
 INSTANTIATE_TEST_SUITE_P(

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-const std::string kFolder = "/root/step_000000000005";
+const std::string kFolder = "/store/step_000000000005";
 
 class Verify : public ::testing::Test {
  protected:
@@ -26,7 +26,7 @@ class Verify : public ::testing::Test {
   std::unique_ptr<Store> store(std::uint64_t block_bytes = 64) {
     Hdf5StoreOptions options;
     options.block_bytes = block_bytes;
-    return make_hdf5_store(files_, "/root", options);
+    return make_hdf5_store(files_, "/store", options);
   }
   std::vector<std::string> findings(bool quick = false) {
     std::vector<std::string> result;
@@ -105,7 +105,7 @@ TEST_F(Verify, FindsDamageInTheGapsBetweenObjects) {
   Sample sample(6, 1);
   sample.common().blobs["large"] = Blob(70000);
   save(*store(), sample);
-  const std::string folder = "/root/step_000000000006/";
+  const std::string folder = "/store/step_000000000006/";
   auto bytes = files_->content(folder + "MANIFEST.json");
   const Manifest large =
       parse_manifest({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -174,12 +174,12 @@ TEST_F(Verify, FindsAFileOfAnotherStepAndOfAnotherRun) {
   save(*store(), 6, 2);
   const std::string shard = "/shard-00001-of-00002.h5";
   const auto original = files_->content(kFolder + shard);
-  files_->set_content(kFolder + shard, files_->content("/root/step_000000000006" + shard));
+  files_->set_content(kFolder + shard, files_->content("/store/step_000000000006" + shard));
   EXPECT_THAT(findings(), Not(IsEmpty()));
   Sample other(7, 2);
   other.common().run_id = "another-run";
   save(*store(), other);
-  files_->set_content(kFolder + shard, files_->content("/root/step_000000000007" + shard));
+  files_->set_content(kFolder + shard, files_->content("/store/step_000000000007" + shard));
   EXPECT_THAT(findings(), Not(IsEmpty()));
   files_->set_content(kFolder + shard, original);
   EXPECT_THAT(findings(), IsEmpty());
@@ -188,7 +188,7 @@ TEST_F(Verify, FindsAFileOfAnotherStepAndOfAnotherRun) {
 TEST_F(Verify, FindsAManifestOfAnotherStep) {
   save(*store(), 6, 2);
   files_->set_content(path("MANIFEST.json"),
-                      files_->content("/root/step_000000000006/MANIFEST.json"));
+                      files_->content("/store/step_000000000006/MANIFEST.json"));
   EXPECT_THAT(findings(), Not(IsEmpty()));
   EXPECT_THROW(store()->open(5), FormatError);
   EXPECT_THAT(store()->list().damaged.size(), 1u);
@@ -199,8 +199,8 @@ TEST_F(Verify, ACheckpointMayBeCopiedUnderAnyOtherName) {
   files_->rename_new(kFolder, "/best model");
   EXPECT_THAT(verify(*files_, "/best model").findings, IsEmpty());
   EXPECT_EQ(difference(*open_checkpoint(files_, "/best model"), 5, 2), "");
-  files_->rename_new("/best model", "/root/step_000000000077");
-  EXPECT_THAT(verify(*files_, "/root/step_000000000077").findings, Not(IsEmpty()));
+  files_->rename_new("/best model", "/store/step_000000000077");
+  EXPECT_THAT(verify(*files_, "/store/step_000000000077").findings, Not(IsEmpty()));
 }
 
 TEST_F(Verify, MissingDirectoriesAndManifestsAreFindings) {
