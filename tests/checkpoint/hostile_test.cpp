@@ -90,7 +90,9 @@ TEST(HostileTables, AreRefusedOrHarmless) {
       ++refused;
     }
     // What opens verifies, and the other way round.
-    if (i % 20 == 0) EXPECT_EQ(verify(*files, kFolder).findings.empty(), opened);
+    if (i % 20 == 0) {
+      EXPECT_EQ(verify(*files, kFolder).findings.empty(), opened);
+    }
     files->set_content(kFolder + "/" + record.name, whole);
   }
   EXPECT_GT(refused, kCount / 10);
