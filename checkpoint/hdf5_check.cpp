@@ -10,6 +10,8 @@ namespace zero::checkpoint::hdf5 {
 namespace {
 
 constexpr int kMaxDepth = 8;
+constexpr std::size_t kMaxLinks = 200000;
+constexpr std::size_t kMaxDifferences = 100;
 
 class ReadOnly : public Medium {
  public:
@@ -48,9 +50,12 @@ class Walk {
  private:
   void differ(const std::string& object, const std::string& what) {
     differences_.push_back(object + ": " + what);
+    if (differences_.size() >= kMaxDifferences) throw FormatError("there are more differences");
   }
 
   void link(hid_t group_id, hsize_t index, const std::string& folder, int depth) {
+    // Hard links can make few groups look like very many.
+    if (++visited_ > kMaxLinks) throw FormatError("the file has too many links");
     char name[513];
     const ssize_t length = check(H5Lget_name_by_idx(group_id, ".", H5_INDEX_NAME, H5_ITER_INC,
                                                     index, name, sizeof name, H5P_DEFAULT),
@@ -103,6 +108,7 @@ class Walk {
   const FileRecord& record_;
   std::vector<std::string>& differences_;
   std::set<std::string> seen_;
+  std::size_t visited_ = 0;
 };
 
 bool equals(hid_t root, const AttributeSpec& spec) {

@@ -52,9 +52,12 @@ void validate_row(const CommonState& state, std::size_t row) {
                    ", group " + std::to_string(spec.group));
   ZERO_REQUIRE(spec.group >= 0 || !spec.trainable, "a trainable parameter needs a group: " + where);
   if (spec.alias_of == -1) return;
-  ZERO_REQUIRE(spec.alias_of >= 0 && static_cast<std::size_t>(spec.alias_of) < row &&
-                   state.parameters[static_cast<std::size_t>(spec.alias_of)].alias_of == -1,
-               "an alias must name an earlier parameter that is no alias: " + where);
+  ZERO_REQUIRE(spec.alias_of >= 0 && static_cast<std::size_t>(spec.alias_of) < row,
+               "an alias must name an earlier parameter: " + where);
+  const ParameterSpec& owner = state.parameters[static_cast<std::size_t>(spec.alias_of)];
+  ZERO_REQUIRE(
+      owner.alias_of == -1 && owner.shape == spec.shape && owner.dtype == spec.dtype,
+      "an alias must name a parameter of its own shape and dtype that is no alias: " + where);
 }
 
 void validate_keys(const std::map<std::string, Blob>& blobs) {

@@ -126,9 +126,9 @@ TEST_P(DeathAtEveryCall, ASaveThatReturnedSurvivesTheNextPowerCut) {
 INSTANTIATE_TEST_SUITE_P(PowerCuts, DeathAtEveryCall,
                          ::testing::Values(PowerCut::kEverything, PowerCut::kEntries,
                                            PowerCut::kNothing),
-                         [](const auto& info) {
-                           return info.param == PowerCut::kEverything ? "ProcessKilled"
-                                  : info.param == PowerCut::kEntries  ? "NamesSurvive"
+                         [](const auto& each) {
+                           return each.param == PowerCut::kEverything ? "ProcessKilled"
+                                  : each.param == PowerCut::kEntries  ? "NamesSurvive"
                                                                       : "NothingSurvives";
                          });
 
@@ -187,9 +187,9 @@ TEST_P(ErrorAtEveryCall, IsReportedWithItsPlaceAndTheProcessGoesOn) {
 INSTANTIATE_TEST_SUITE_P(Errors, ErrorAtEveryCall,
                          ::testing::Values(ErrorCase{ENOSPC, false}, ErrorCase{ENOSPC, true},
                                            ErrorCase{EIO, false}, ErrorCase{EIO, true}),
-                         [](const auto& info) {
-                           return std::string(info.param.code == EIO ? "Eio" : "Enospc") +
-                                  (info.param.persistent ? "FromThenOn" : "Once");
+                         [](const auto& each) {
+                           return std::string(each.param.code == EIO ? "Eio" : "Enospc") +
+                                  (each.param.persistent ? "FromThenOn" : "Once");
                          });
 
 TEST(InterruptedTransfers, AreTriedAgain) {

@@ -209,6 +209,8 @@ TEST_P(StoreConformance, MalformedCommonStatesAreRefused) {
   refused([](CommonState& s) { s.parameters[1].shape = {-1}; });
   refused([](CommonState& s) { s.parameters[1].group = 2; });
   refused([](CommonState& s) { s.parameters[0].alias_of = 5; });
+  refused([](CommonState& s) { s.parameters[5].shape = {5, 7}; });
+  refused([](CommonState& s) { s.parameters[5].dtype = DType::kBFloat16; });
   refused([](CommonState& s) { s.groups[1].erase("lr"); });
   refused([](CommonState& s) { s.counters["a b"] = 1; });
   refused([](CommonState& s) { s.applied_steps.pop_back(); });

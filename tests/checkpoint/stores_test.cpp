@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
                       StoreMaker{"hdf5_small_blocks", [] { return on_memory_file_system(64); }},
                       StoreMaker{"hdf5_short_transfers", with_short_transfers},
                       StoreMaker{"hdf5_on_disk", [] { return std::make_unique<DiskStore>(); }}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace zero::checkpoint
