@@ -15,7 +15,7 @@
 namespace zero::checkpoint {
 namespace {
 
-const std::string kFolder = "/root/step_000000000005";
+const std::string kFolder = "/store/step_000000000005";
 
 void read_everything(const Reader& reader) {
   const auto& parameters = reader.common().parameters;
@@ -60,7 +60,7 @@ void lie(std::vector<std::byte>& bytes, const FileRecord& record, std::mt19937_6
 
 TEST(HostileTables, AreRefusedOrHarmless) {
   auto files = std::make_shared<testing::MemoryFileSystem>();
-  save(*make_hdf5_store(files, "/root"), 5, 2);
+  save(*make_hdf5_store(files, "/store"), 5, 2);
   const auto text = files->content(kFolder + "/MANIFEST.json");
   const Manifest original =
       parse_manifest({reinterpret_cast<const char*>(text.data()), text.size()});
