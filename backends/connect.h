@@ -15,16 +15,16 @@ namespace zero {
 
 struct ConnectOptions {
   /// "auto", "self", "gloo". auto: self alone, otherwise gloo. Default: ZERO_BACKEND, or "auto".
-  std::optional<std::string> backend;
+  std::optional<std::string> backend = std::nullopt;
   /// For every wait: joining, and each collective. Default: ZERO_TIMEOUT (seconds), or 300 s.
-  std::optional<std::chrono::milliseconds> timeout;
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   /// Network interface or address to listen on where a machine has several. Default:
   /// ZERO_INTERFACE, or the address by which the store is reached.
-  std::optional<std::string> interface;
+  std::optional<std::string> interface = std::nullopt;
   /// Default: from the environment (topology_from).
-  std::optional<Topology> topology;
+  std::optional<Topology> topology = std::nullopt;
   /// Told once which launcher, backend, plug-in and address were chosen. Default: nobody.
-  LogSink log;
+  LogSink log = nullptr;
 };
 
 /// Resolves the topology and backend, meets the other ranks and returns this rank's communicator.

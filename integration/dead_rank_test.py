@@ -10,6 +10,7 @@ import ranks
 class DeadRank(unittest.TestCase):
     def test_kill_9_of_one_of_three_in_mid_training(self):
         process = ranks.start([ranks.program("toy_trainer"), "2", "fp32", "auto", "0", "die=2"], 3)
+        self.addCleanup(process.stdout.close)
         victim = None
         for line in process.stdout:
             found = re.search(r"pid (\d+)", line)
