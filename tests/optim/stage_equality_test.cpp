@@ -96,7 +96,9 @@ TEST_P(StageEquality, TwentyStepsGiveTheSameBitsOnEveryStageAndWorld) {
 
 INSTANTIATE_TEST_SUITE_P(, StageEquality,
                          ::testing::Values(torch::kFloat, torch::kBFloat16, torch::kHalf),
-                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+                         [](const auto& instance) {
+                           return std::string(c10::toString(instance.param));
+                         });
 
 TEST(Overflow, OneRankOverflowsAndEveryRankSkipsThatStepAlike) {
   constexpr std::int64_t kStep = 7;
