@@ -7,8 +7,8 @@ import ranks
 STEPS = "20"
 
 
-def outcome(world, stage, dtype, wire):
-    arguments = [ranks.program("toy_trainer"), str(stage), dtype, wire, STEPS]
+def outcome(world, stage, dtype, wire, *extra):
+    arguments = [ranks.program("toy_trainer"), str(stage), dtype, wire, STEPS, *extra]
     code, out, err = ranks.run(arguments, ranks=world)
     assert code == 0, (code, out, err)
     lines = ranks.without_prefix(out)
@@ -34,6 +34,16 @@ class EqualBits(unittest.TestCase):
 
     def test_fp16_with_loss_scaling(self):
         self.compare("fp16", "auto", [(2, 0), (2, 2)])
+
+    def test_an_overflow_on_one_rank_is_skipped_by_all_alike(self):
+        expected = outcome(0, 0, "fp16", "auto", "overflow=7")
+        before, skipped, after = (line.split() for line in expected[6:9])
+        self.assertEqual((before[7], skipped[7], after[7]), ("1", "0", "1"), expected)
+        self.assertEqual(float(skipped[9]), float(before[9]) / 2)
+        self.assertEqual(skipped[10], "gain")
+        for world, stage in ((2, 0), (2, 1), (2, 2)):
+            with self.subTest(world=world, stage=stage):
+                self.assertEqual(outcome(world, stage, "fp16", "auto", "overflow=7"), expected)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 /// every number of them: one line a step with loss and norm in hexadecimal, and at the end a digest
 /// of all parameters. Rank 0 speaks.
 ///
-///   toy_trainer STAGE DTYPE WIRE STEPS [hang=R|die=R]   DTYPE: fp32 bf16 fp16; WIRE: auto bf16
+///   toy_trainer STAGE DTYPE WIRE STEPS [hang=R|die=R|overflow=S]   DTYPE: fp32 bf16 fp16; WIRE: auto bf16
 ///
+/// overflow=S: the last micro-batch of step S (from 0) has an infinite gradient in 'gain'.
 /// hang=R: rank R stops taking part after step 3. die=R: rank R announces its process id after step
 /// 3 and goes on for ever.
 
@@ -43,6 +44,7 @@ struct Arguments {
   std::string dtype, wire;
   std::int64_t steps;
   int hang = -1, die = -1;
+  std::int64_t overflow = -1;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -50,6 +52,7 @@ Arguments parse(int argc, char** argv) {
   for (int i = 5; i < argc; ++i) {
     if (std::strncmp(argv[i], "hang=", 5) == 0) arguments.hang = std::stoi(argv[i] + 5);
     if (std::strncmp(argv[i], "die=", 4) == 0) arguments.die = std::stoi(argv[i] + 4);
+    if (std::strncmp(argv[i], "overflow=", 9) == 0) arguments.overflow = std::stoll(argv[i] + 9);
   }
   return arguments;
 }
@@ -62,11 +65,19 @@ void train(const Arguments& arguments, const std::shared_ptr<zero::Collective>& 
   const std::int64_t micros =
       arguments.die >= 0 ? comm->size() : kMicros;  // any number of ranks can lose one
   for (std::int64_t step = 0; arguments.die >= 0 || step < arguments.steps; ++step) {
-    zero::testing::toy_backward(optimizer, model, step, micros, comm->rank(), comm->size());
+    for (std::int64_t i = comm->rank(); i < micros; i += comm->size()) {
+      auto loss = model->loss(zero::testing::toy_batch(step, i));
+      if (step == arguments.overflow && i == micros - 1) {
+        loss = loss + model->gain.to(torch::kFloat) * 1e30 * 1e10;
+      }
+      optimizer.backward(loss);
+    }
     const zero::StepResult result = optimizer.step();
     if (comm->rank() == 0 && arguments.die < 0) {
-      std::printf("step %lld loss %a norm %a applied %d\n", static_cast<long long>(step),
-                  result.loss, result.grad_norm, result.applied ? 1 : 0);
+      std::printf("step %lld loss %a norm %a applied %d scale %g %s\n",
+                  static_cast<long long>(step), result.loss, result.grad_norm,
+                  result.applied ? 1 : 0, result.next_loss_scale,
+                  result.overflow_parameter.c_str());
     }
     if (step == 3 && comm->rank() == arguments.hang) {
       while (true) pause();
@@ -84,7 +95,7 @@ void train(const Arguments& arguments, const std::shared_ptr<zero::Collective>& 
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fprintf(stderr, "usage: toy_trainer STAGE DTYPE WIRE STEPS [hang=R|die=R]\n");
+    std::fprintf(stderr, "usage: toy_trainer STAGE DTYPE WIRE STEPS [hang=R|die=R|overflow=S]\n");
     return 2;
   }
   at::set_num_threads(1);
