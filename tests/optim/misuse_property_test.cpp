@@ -75,8 +75,8 @@ std::vector<NamedTensor> make_tensors(const RandomModel& model) {
     const RandomParameter& parameter = model.parameters[i];
     auto tensor = testing::numbers(parameter.shape, static_cast<double>(i)).to(parameter.dtype);
     if (parameter.transposed) tensor = tensor.transpose(0, 1).contiguous().transpose(0, 1);
-    result.push_back(
-        {std::string("p") + std::to_string(i), tensor.requires_grad_(parameter.trainable)});
+    // A sum of strings would raise g++ 12's false alarm of -Wstringop-overflow here.
+    result.push_back({c10::str("p", i), tensor.requires_grad_(parameter.trainable)});
   }
   return result;
 }
