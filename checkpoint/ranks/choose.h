@@ -1,0 +1,34 @@
+#pragma once
+
+/// Which checkpoint to resume from: rank 0 looks, every rank hears.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/file_system.h"
+#include "checkpoint/store.h"
+#include "libzero/collective/collective.h"
+
+namespace zero::checkpoint {
+
+struct Candidates {
+  /// Directories of checkpoints, best first. One only, unless there is something to fall back to.
+  std::vector<std::string> directories;
+  /// What was passed over and why: "step_000000000020: shard-00001-of-00002.h5 is missing".
+  std::vector<std::string> warnings;
+};
+
+/// Collective. What `from` names: a checkpoint's directory (it holds MANIFEST.json), or a root,
+/// whose newest checkpoint is meant. With `fall_back` the older ones of the root follow, newest
+/// first, and damaged ones are passed over with a warning; without it a newest one that is damaged
+/// makes every rank throw FormatError. LATEST is never trusted. An empty or missing root gives no
+/// directory. Throws IoError on every rank if rank 0 cannot look.
+Candidates find_candidates(FileSystem& files, const std::string& from, bool fall_back,
+                           Collective& comm);
+
+/// Collective: "" on every rank if `problem` is empty on all of them, otherwise the first rank's
+/// that has one, with "rank R: " in front. For whatever ranks must agree on before they go on.
+std::string first_problem(const std::string& problem, Collective& comm, std::string_view label);
+
+}  // namespace zero::checkpoint

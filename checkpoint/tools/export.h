@@ -1,0 +1,43 @@
+#pragma once
+
+/// Whole named parameters in files that other tools read.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/file_system.h"
+#include "checkpoint/progress.h"
+#include "checkpoint/store.h"
+
+namespace zero::checkpoint {
+
+enum class ExportFormat { kSafetensors, kHdf5 };
+
+struct ExportOptions {
+  ExportFormat format = ExportFormat::kSafetensors;
+  /// Of floating parameters; each is rounded to nearest even from its master. Default: the
+  /// parameter's own.
+  std::optional<DType> dtype;
+  /// Largest bytes of data in one file (safetensors only); a single tensor may exceed it. 0: one
+  /// file. Several files get an index beside them: model-00001-of-00003.safetensors and
+  /// model.safetensors.index.json for the path model.safetensors.
+  std::uint64_t max_shard = std::uint64_t{5} << 30;
+  Progress progress;
+};
+
+struct ExportResult {
+  std::vector<std::string> files;  ///< Paths, in order.
+  std::uint64_t bytes = 0;
+  std::vector<std::string> aliases;  ///< Names that were written as aliases.
+};
+
+/// Writes parameters and buffers whole, each name once; aliases are listed in the file's metadata
+/// ("libzero.alias.NAME" -> owner) in safetensors, and are hard links in HDF5. Files appear whole
+/// or not at all; nothing is overwritten (ContractError). Bounded memory. Throws FormatError
+/// (damage), IoError, Cancelled.
+ExportResult export_parameters(const Reader& reader, FileSystem& files, const std::string& path,
+                               const ExportOptions& options);
+
+}  // namespace zero::checkpoint

@@ -1,0 +1,68 @@
+#pragma once
+
+/// Checkpoints of one run, as a training loop wants them.
+///
+///   zero::Checkpointer checkpoints(optimizer, "runs/a", zero::CheckpointOptions().keep(3).async(true));
+///   zero::LoadReport found = checkpoints.resume();          // found.found is false on an empty root
+///   for (auto step = optimizer.steps_taken(); step < steps; ++step) {
+///     ...
+///     if (optimizer.steps_taken() % 100 == 0) checkpoints.save(trainer_state);
+///   }
+///   checkpoints.finish();
+
+#include <torch/arg.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "libzero/base/log.h"
+#include "libzero/optim/optimizer.h"
+#include "libzero/optim/resume.h"
+
+namespace zero {
+
+struct CheckpointOptions {
+  /// Whole checkpoints of this run to keep, at least 1; 0: all. The one resumed from stays until
+  /// there is a newer one.
+  TORCH_ARG(std::int64_t, keep) = 3;
+  /// Keep for good every checkpoint whose step is a multiple; 0: none.
+  TORCH_ARG(std::int64_t, keep_every) = 0;
+  /// Save behind the training's back: save() costs a copy of this rank's shard.
+  TORCH_ARG(bool, async) = false;
+  /// false: for file systems without locks; then only one job may use the root.
+  TORCH_ARG(bool, lock) = true;
+  /// Told of each checkpoint, of warnings, and of removals, on rank 0. Default: nobody.
+  TORCH_ARG(LogSink, log) = nullptr;
+};
+
+/// All members are collective: every rank calls them, in the same order.
+class Checkpointer {
+ public:
+  /// `root` is made by the first save; its parent must exist. Throws ContractError on every rank if
+  /// ranks were given different roots or options, Unavailable in a build without HDF5. `optimizer`
+  /// must outlive this.
+  Checkpointer(Optimizer& optimizer, const std::string& root,
+               const CheckpointOptions& options = {});
+  /// Waits for a save under way; what fails is told to the log. Never throws.
+  ~Checkpointer();
+
+  /// Saves the optimizer's present state under the number steps_taken(). See Optimizer::save for
+  /// errors; with async(true) those of writing come out of the next call here. A damaged directory
+  /// of the same step is removed first. Afterwards checkpoints beyond `keep` are removed: failures
+  /// there are warnings.
+  void save(const TrainerState& trainer = {});
+
+  /// The newest whole checkpoint of the root, passing over damaged ones with a warning; `found` is
+  /// false if there is none. See Optimizer::load.
+  LoadReport resume(LoadOptions options = {});
+
+  /// Waits for a save under way and throws its error.
+  void finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace zero
