@@ -211,6 +211,17 @@ TEST_F(Safetensors, HostileHeadersAreRefused) {
   EXPECT_EQ(error_of_header(kHeader), "accepted");
 }
 
+// Each of the right sizes, so that only the places are wrong.
+TEST_F(Safetensors, HolesAndOverlapsAreRefused) {
+  const std::string problem = "bytes belong to no tensor or to two";
+  EXPECT_THAT(error_of_header(replaced("[12,14]", "[13,15]"), kData + "o"), HasSubstr(problem));
+  EXPECT_THAT(error_of_header(replaced("[12,14]", "[11,13]"), kData.substr(1)), HasSubstr(problem));
+  EXPECT_THAT(error_of_header(replaced("[12,14]", "[0,2]"), kData.substr(2)), HasSubstr(problem));
+  const std::string shifted = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})";
+  EXPECT_THAT(error_of_header(shifted, "abc"), HasSubstr(problem));
+  EXPECT_THAT(error_of_header(replaced("[2,3]", "[3,2]")), HasSubstr("accepted"));
+}
+
 TEST_F(Safetensors, DeepNestingIsRefusedWithoutDeepRecursion) {
   for (const std::string open : {"[", "{\"a\":"}) {
     std::string deep;
