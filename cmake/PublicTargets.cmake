@@ -20,6 +20,7 @@ zero_public_target(zero_zero zero
   libzero/optim/options.h
   libzero/optim/step_result.h
   libzero/train/device.h
+  libzero/train/stop_signals.h
   libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.
 if(TARGET zero_rendezvous)

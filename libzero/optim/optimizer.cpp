@@ -106,6 +106,9 @@ std::int64_t Optimizer::steps_applied() const noexcept {
 double Optimizer::loss_scale() const noexcept {
   return impl_->scaler_.scale();
 }
+void Optimizer::request_stop() noexcept {
+  impl_->stop_requested_.store(true);
+}
 void Optimizer::shutdown() {
   impl_->shutdown();
 }

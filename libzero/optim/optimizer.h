@@ -136,6 +136,11 @@ class Optimizer : public torch::optim::Optimizer {
   std::int64_t steps_applied() const noexcept;
   double loss_scale() const noexcept;
 
+  /// Not collective; any thread, and a signal handler, while this lives. The result of the step
+  /// that ends next says stop_requested on every rank, and so do those of all later ones: a step
+  /// that throws loses nothing. A call during step() may count for the step after it.
+  void request_stop() noexcept;
+
   /// Collective: leaves in good order. Later calls throw ContractError.
   void shutdown();
 

@@ -4,6 +4,7 @@
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
 /// optimizer_step.cpp what ends it.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,6 +47,8 @@ class Optimizer::Impl {
   const Layout layout_;
   LossScaler scaler_;
   std::int64_t steps_applied_ = 0;
+  std::atomic<bool> stop_requested_ = false;
+  static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler sets it
 
  private:
   static constexpr const char* kParametersMixed =
