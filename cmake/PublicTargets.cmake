@@ -14,10 +14,12 @@ zero_public_target(zero_core core
   libzero/layout/layout.h
   libzero/optim/loss_scaler.h)
 zero_public_target(zero_zero zero
+  libzero/optim/load_parameters.h
   libzero/optim/memory_report.h
   libzero/optim/named_tensors.h
   libzero/optim/optimizer.h
   libzero/optim/options.h
+  libzero/optim/resume.h
   libzero/optim/step_result.h
   libzero/train/device.h
   libzero/train/stop_signals.h

@@ -88,6 +88,10 @@ void Optimizer::zero_grad() {
 void Optimizer::refresh_masters() {
   impl_->refresh_masters();
 }
+ParametersReport Optimizer::load_parameters(const std::string& file,
+                                            const LoadParametersOptions& options) {
+  return impl_->load_parameters(file, options);
+}
 at::Tensor Optimizer::gather(const std::string& name, StateKind kind) {
   return impl_->gather(name, kind);
 }

@@ -2,7 +2,7 @@
 
 /// The optimizer behind its public face: the one place that sees reducer, state, vote and update
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
-/// optimizer_step.cpp what ends it.
+/// optimizer_step.cpp what ends it, optimizer_weights.cpp what brings weights from outside.
 
 #include <atomic>
 #include <cstdint>
@@ -36,6 +36,7 @@ class Optimizer::Impl {
   StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
   void zero_grad();
   void refresh_masters();
+  ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
   at::Tensor gather(const std::string& name, StateKind kind);
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
   MemoryReport memory() const;
