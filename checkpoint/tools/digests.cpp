@@ -105,10 +105,12 @@ void DigestBuilder::add(std::string_view name, const Extent& part,
   auto found = states_.find(name);
   if (found == states_.end()) found = states_.emplace(name, State{}).first;
   State& state = found->second;
-  Begun& begun = state.begun[part.parameter];
-  ZERO_REQUIRE(part.begin == begun.next && !state.ended.contains(part.parameter),
+  const auto before = state.begun.find(part.parameter);
+  const std::int64_t next = before == state.begun.end() ? 0 : before->second.next;
+  ZERO_REQUIRE(part.begin == next && !state.ended.contains(part.parameter),
                "a part does not follow on the one before it: state '" + std::string(name) + "', " +
                    describe(part, parameters_));
+  Begun& begun = state.begun[part.parameter];
   begun.hasher.add(bytes);
   begun.next = part.end;
   if (part.end < parameters_[static_cast<std::size_t>(part.parameter)].numel()) return;
