@@ -71,6 +71,15 @@ TEST(RunSignals, ARankThatIgnoresTerminateIsKilledAfterTheGracePeriod) {
   for (const pid_t pid : pids) EXPECT_TRUE(is_gone(pid, 0ms)) << pid;
 }
 
+TEST(RunSignals, RanksHaveThirtySecondsUnlessTold) {
+  Launched launched(shell_ranks(1, catching("TERM", "exit 0")));
+  launched.wait_for_pids(1);
+  launched.signal(SIGTERM);
+  const Result result = launched.wait();
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("waiting up to 30 s for the ranks"));
+}
+
 TEST(RunSignals, ASecondSignalKillsAtOnce) {
   Launched launched(shell_ranks(2, "trap '' INT; echo pid $$; while :; do sleep 600; done"));
   const auto pids = launched.wait_for_pids(2);
