@@ -101,7 +101,8 @@ inline std::string first_difference(const Image& expected, const Image& actual) 
 /// One rank of a training.
 class Job {
  public:
-  Job(Comm comm, JobOptions job = {}) : comm_(std::move(comm)), model(make_model(job)) {
+  explicit Job(Comm comm, JobOptions job = {}) : comm_(std::move(comm)), model(make_model(job)) {
+    at::set_num_threads(1);  // of this thread: ranks share the cores
     optimizer = std::make_unique<Optimizer>(*model, AdamWOptions(job.lr).weight_decay(0.1 + job.lr),
                                             options_of(job), comm_);
   }
