@@ -49,10 +49,11 @@ void CheckpointRoot::keep_others_out() {
         "this job saves here: " +
         path);
   }
-  ZERO_REQUIRE(lock_ != nullptr,
-               "checkpoints: another job saves into this root; wait for its end, or give each job a "
-               "root of its own. It holds the lock " +
-                   path);
+  ZERO_REQUIRE(
+      lock_ != nullptr,
+      "checkpoints: another job saves into this root; wait for its end, or give each job a "
+      "root of its own. It holds the lock " +
+          path);
 }
 
 std::vector<std::string> CheckpointRoot::make_way(checkpoint::Store& store, std::int64_t step) {
@@ -69,7 +70,7 @@ std::vector<std::string> CheckpointRoot::make_way(checkpoint::Store& store, std:
   for (const checkpoint::Damaged& damaged : listing.damaged) {
     if (damaged.name != checkpoint::step_name(step)) continue;
     try {
-      store.open(step);  // a disk that refuses to read is no damage: that throws
+      store.open(step);             // a disk that refuses to read is no damage: that throws
     } catch (const FormatError&) {  // as it should be
     }
     store.remove(step);

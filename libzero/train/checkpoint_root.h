@@ -22,7 +22,8 @@ class CheckpointRoot {
   CheckpointRoot(std::shared_ptr<checkpoint::FileSystem> files, std::string root, bool lock);
 
   /// Makes the root, and removes a damaged directory of this step; returns what a person should
-  /// know. Throws ContractError if the step has a whole checkpoint or another job is there, IoError.
+  /// know. Throws ContractError if the step has a whole checkpoint or another job is there,
+  /// IoError.
   std::vector<std::string> make_way(checkpoint::Store& store, std::int64_t step);
 
   struct Removal {

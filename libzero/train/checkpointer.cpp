@@ -41,9 +41,8 @@ struct Checkpointer::Impl {
         options(std::move(options_)),
         comm(access.comm()) {
     require_same_everywhere();
-    on_rank_0("opening the root of checkpoints", [this] {
-      keeper.emplace(checkpoint::on_disk(), root, options.lock());
-    });
+    on_rank_0("opening the root of checkpoints",
+              [this] { keeper.emplace(checkpoint::on_disk(), root, options.lock()); });
     store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root, {.lock = options.lock()});
     if (!options.async()) return;
     saver_comm = comm->split(/*color=*/0, /*key=*/comm->rank());
@@ -61,7 +60,7 @@ struct Checkpointer::Impl {
     saver.reset();
     if (!is_orderly || saver_comm == nullptr) return;
     try {
-      saver_comm->shutdown();  // so that nobody takes this rank's leaving for a death
+      saver_comm->shutdown();          // so that nobody takes this rank's leaving for a death
     } catch (const std::exception&) {  // they were told by what they asked for
     }
   }
@@ -73,9 +72,8 @@ struct Checkpointer::Impl {
                               std::string("checkpoints async ") + (options.async() ? "yes" : "no"),
                               std::string("checkpoints lock ") + (options.lock() ? "yes" : "no")});
     ZERO_REQUIRE(!root.empty(), "checkpoints: the root must have a name");
-    ZERO_REQUIRE(options.keep() >= 0,
-                 "checkpoints: keep must be at least 1, or 0 for all: " +
-                     std::to_string(options.keep()));
+    ZERO_REQUIRE(options.keep() >= 0, "checkpoints: keep must be at least 1, or 0 for all: " +
+                                          std::to_string(options.keep()));
     ZERO_REQUIRE(options.keep_every() >= 0,
                  "checkpoints: keep_every must be a number of steps, or 0 for none: " +
                      std::to_string(options.keep_every()));
@@ -161,9 +159,9 @@ struct Checkpointer::Impl {
   std::shared_ptr<Collective> comm;
   std::optional<CheckpointRoot> keeper;  // rank 0 only
   std::shared_ptr<checkpoint::Store> store;
-  std::shared_ptr<Collective> saver_comm;              // async only
-  std::optional<checkpoint::BackgroundSaver> saver;    // async only
-  std::string run_id;                                  // empty: not chosen yet
+  std::shared_ptr<Collective> saver_comm;            // async only
+  std::optional<checkpoint::BackgroundSaver> saver;  // async only
+  std::string run_id;                                // empty: not chosen yet
   int exceptions_before = std::uncaught_exceptions();
 };
 
