@@ -3,13 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cerrno>
 #include <cstring>
 #include <set>
 
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/memory_store.h"
-#include "checkpoint/testing/faulty_file_system.h"
 #include "checkpoint/testing/memory_file_system.h"
 #include "checkpoint/tools/safetensors.h"
 #include "model.h"
@@ -18,60 +16,13 @@ namespace zero::checkpoint {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::Fault;
-using testing::FaultyFileSystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::MemoryFileSystem;
 using ::testing::Pair;
-using testing::PowerCut;
-using testing::SimulatedCrash;
 
 const std::string kFolder = "/out";
 const std::string kPath = "/out/model.safetensors";
-
-std::string safetensors_name(DType dtype) {
-  const std::map<DType, std::string> names = {{DType::kFloat32, "F32"},
-                                              {DType::kBFloat16, "BF16"},
-                                              {DType::kFloat16, "F16"},
-                                              {DType::kInt64, "I64"},
-                                              {DType::kUInt8, "U8"}};
-  return names.at(dtype);
-}
-
-DType target_of(const ParameterSpec& spec, std::optional<DType> dtype) {
-  return dtype && is_floating(spec.dtype) ? *dtype : spec.dtype;
-}
-
-std::unique_ptr<Reader> saved(const Model& model, int world_size = 1) {
-  const auto store = make_memory_store();
-  model.save(*store, world_size);
-  return store->open(9);
-}
-
-/// Empty if the file or index holds exactly the model, otherwise the first difference.
-std::string difference(FileSystem& files, const std::string& path, const Model& model,
-                       std::optional<DType> dtype) {
-  const SafetensorsWeights weights(files, path);
-  const auto aliases = weights.aliases();
-  for (const ParameterSpec& spec : model.parameters) {
-    const auto found = weights.find(spec.name);
-    if (spec.alias_of != -1) {
-      const auto& owner = model.parameters[static_cast<std::size_t>(spec.alias_of)];
-      if (found.file != nullptr || aliases.at(spec.name) != owner.name) return "alias " + spec.name;
-      continue;
-    }
-    if (found.file == nullptr) return spec.name + " is missing";
-    const DType target = target_of(spec, dtype);
-    if (found.entry->dtype != safetensors_name(target))
-      return spec.name + ": " + found.entry->dtype;
-    if (found.entry->shape != spec.shape) return spec.name + ": shape";
-    std::vector<std::byte> bytes(found.entry->end - found.entry->begin);
-    found.file->read(*found.entry, 0, bytes);
-    if (bytes != expected_bytes(model, spec, target)) return spec.name + ": bytes";
-  }
-  return weights.names().size() + aliases.size() == model.parameters.size() ? "" : "too many";
-}
 
 class Export : public ::testing::Test {
  protected:
@@ -216,138 +167,6 @@ TEST_F(Export, NeverOverwritesWhatAppearsMeanwhile) {
   }
 }
 
-struct Way {
-  ExportFormat format;
-  std::uint64_t max_shard;
-};
-
-class ExportFails : public Export, public ::testing::WithParamInterface<Way> {
- protected:
-  ExportOptions options() const {
-    ExportOptions options;
-    options.format = GetParam().format;
-    options.max_shard = GetParam().max_shard;
-    return options;
-  }
-};
-
-TEST_P(ExportFails, WithAnErrorAtAnyCallAndLeavesNothing) {
-  const auto reader = saved(odd_model(), 2);
-  const auto faulty = std::make_shared<FaultyFileSystem>(files_);
-  const auto first = export_parameters(*reader, *faulty, kPath, options());
-  for (const std::string& name : first.files) files_->unlink(name);
-  const auto calls = faulty->calls();
-  EXPECT_GE(calls.at(""), 8);
-  for (const int code : {ENOSPC, EIO}) {
-    for (const bool persistent : {false, true}) {
-      for (const auto& [operation, count] : calls) {
-        for (int at = 1; at <= count; ++at) {
-          // All calls failing from then on, unlink among them, is a dead disk: nothing helps.
-          if (operation.empty() && persistent) continue;
-          SCOPED_TRACE(operation + " " + std::to_string(at) + ", errno " + std::to_string(code));
-          FaultyFileSystem files(files_);
-          files.set_fault({operation, at, code, persistent});
-          EXPECT_THROW(export_parameters(*reader, files, kPath, options()), FileError);
-          EXPECT_TRUE(files.struck());
-          ASSERT_THAT(files_->list(kFolder), IsEmpty());
-        }
-      }
-    }
-  }
-}
-
-TEST_P(ExportFails, ByDeathAtAnyCallAndLeavesWholeFilesOnly) {
-  const Model model = odd_model();
-  const auto reader = saved(model);
-  bool finished = false;
-  int whole = 0, at = 1;
-  for (; !finished; ++at) {
-    SCOPED_TRACE(at);
-    for (const PowerCut cut : {PowerCut::kEverything, PowerCut::kEntries, PowerCut::kNothing}) {
-      MemoryFileSystem disk;
-      disk.make_directory(kFolder);
-      disk.fsync_directory("/");
-      FaultyFileSystem files(std::shared_ptr<FileSystem>(&disk, [](FileSystem*) {}));
-      files.set_fault({"", at});
-      try {
-        export_parameters(*reader, files, kPath, options());
-        finished = true;
-      } catch (const SimulatedCrash&) {
-      }
-      disk.crash(cut);
-      for (const std::string& name : disk.list(kFolder)) {
-        if (name.starts_with(".zero-export-")) continue;
-        const std::string path = join_path(kFolder, name);
-        ++whole;
-        if (name.ends_with(".index.json")) {
-          ASSERT_EQ(difference(disk, path, model, std::nullopt), "");
-        } else if (GetParam().format == ExportFormat::kSafetensors) {
-          ASSERT_NO_THROW(SafetensorsFile(disk, path)) << name;
-        } else {
-          ASSERT_EQ(disk.content(path).at(0), std::byte{0x89});
-        }
-      }
-    }
-  }
-  EXPECT_GT(at, 8);
-  EXPECT_GT(whole, 0);
-}
-
-TEST_P(ExportFails, WhenToldToStopAndLeavesNothing) {
-  const auto reader = saved(odd_model());
-  std::uint64_t last = 0, total = 0;
-  int calls = 0;
-  ExportOptions counting = options();
-  counting.progress = [&](std::uint64_t done, std::uint64_t all) {
-    EXPECT_GE(done, last);
-    last = done;
-    total = all;
-    return ++calls > 0;
-  };
-  for (const std::string& name : export_parameters(*reader, *files_, kPath, counting).files) {
-    files_->unlink(name);
-  }
-  EXPECT_EQ(last, total);
-  EXPECT_GT(calls, 5);
-  for (int stop = 1; stop <= calls; ++stop) {
-    int seen = 0;
-    ExportOptions stopping = options();
-    stopping.progress = [&](auto, auto) { return ++seen < stop; };
-    EXPECT_THROW(export_parameters(*reader, *files_, kPath, stopping), Cancelled);
-    EXPECT_THAT(files_->list(kFolder), IsEmpty());
-  }
-}
-
-TEST_P(ExportFails, OnADamagedCheckpointAndLeavesNothing) {
-  const auto store = make_hdf5_store(files_, "/store");
-  odd_model().save(*store, 2);
-  const auto reader = store->open(9);
-  const std::string shard = "/store/step_000000000009/shard-00001-of-00002.h5";
-  auto bytes = files_->content(shard);
-  for (std::size_t at = 4000; at < bytes.size(); ++at) bytes[at] ^= std::byte{1};
-  files_->set_content(shard, bytes);
-  EXPECT_THROW(export_parameters(*reader, *files_, kPath, options()), FormatError);
-  EXPECT_THAT(files_->list(kFolder), IsEmpty());
-}
-
-TEST_P(ExportFails, BeforeItWritesIfTheDiskHasNotTheRoom) {
-  const auto reader = saved(odd_model());
-  files_->set_free_bytes(200);
-  FaultyFileSystem files(files_);
-  EXPECT_THROW(export_parameters(*reader, files, kPath, options()), FileError);
-  EXPECT_EQ(files.calls()["create"], 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Ways, ExportFails,
-                         ::testing::Values(Way{ExportFormat::kSafetensors, 0},
-                                           Way{ExportFormat::kSafetensors, 100},
-                                           Way{ExportFormat::kHdf5, 0}),
-                         [](const auto& each) {
-                           return each.param.format == ExportFormat::kHdf5 ? "Hdf5"
-                                  : each.param.max_shard == 0              ? "OneFile"
-                                                                           : "SeveralFiles";
-                         });
-
 TEST_F(Export, RefusesWhatTheFormatHasNoPlaceFor) {
   ExportOptions hdf5;
   hdf5.format = ExportFormat::kHdf5;
@@ -400,69 +219,6 @@ TEST_F(Export, RefusesAParameterWithoutWeights) {
     FAIL() << "something was exported";
   } catch (const FormatError& error) {
     EXPECT_THAT(error.what(), HasSubstr("neither 'master' nor 'value'"));
-  }
-}
-
-/// One parameter of 2^26 elements that nobody holds in memory.
-class LargeReader : public Reader {
- public:
-  LargeReader() { common_.parameters = {{"w", {1 << 13, 1 << 13}, DType::kBFloat16, 0, true, -1}}; }
-  const StepInfo& info() const override { return info_; }
-  const CommonState& common() const override { return common_; }
-  const std::map<std::string, Blob>& rank_blobs(int) const override { return blobs_; }
-  std::vector<std::string> states(std::int32_t) const override { return {"master"}; }
-  DType dtype(std::int32_t, std::string_view) const override { return DType::kFloat32; }
-  std::vector<Extent> extents(int, std::string_view) const override { return {}; }
-  void read(std::int32_t, std::string_view, std::int64_t, std::int64_t,
-            std::span<std::byte> dst) const override {
-    largest_ = std::max(largest_, dst.size());
-  }
-  std::size_t largest() const { return largest_; }
-
- private:
-  StepInfo info_{1, "run", "", 1, 0, 0};
-  CommonState common_;
-  std::map<std::string, Blob> blobs_;
-  mutable std::size_t largest_ = 0;
-};
-
-/// Forgets what is written, and remembers only how much at once.
-class Sink : public MemoryFileSystem {
- public:
-  class SinkFile : public File {
-   public:
-    explicit SinkFile(Sink& sink) : sink_(sink) {}
-    std::size_t pwrite(std::span<const std::byte> data, std::uint64_t) override {
-      sink_.largest = std::max(sink_.largest, data.size());
-      sink_.total += data.size();
-      return data.size();
-    }
-    std::size_t pread(std::span<std::byte>, std::uint64_t) override { return 0; }
-    void fsync() override {}
-    void close() override {}
-    std::uint64_t size() override { return 0; }
-
-   private:
-    Sink& sink_;
-  };
-  std::unique_ptr<File> create(const std::string& path) override {
-    MemoryFileSystem::create(path);
-    return std::make_unique<SinkFile>(*this);
-  }
-  std::size_t largest = 0, total = 0;
-};
-
-TEST_F(Export, HoldsAFewMebibytesOfAParameterOfAnySize) {
-  for (const auto format : {ExportFormat::kSafetensors, ExportFormat::kHdf5}) {
-    const LargeReader reader;
-    Sink files;
-    ExportOptions options;
-    options.format = format;
-    const auto result = export_parameters(reader, files, "/large.safetensors", options);
-    EXPECT_GT(result.bytes, std::uint64_t{1} << 27);
-    EXPECT_EQ(files.total, result.bytes);
-    EXPECT_LE(reader.largest(), std::size_t{8} << 20);
-    EXPECT_LE(files.largest, std::size_t{8} << 20);
   }
 }
 

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <limits>
 
+#include "checkpoint/memory_store.h"
+#include "checkpoint/tools/safetensors.h"
+
 namespace zero::checkpoint {
 namespace {
 
@@ -27,6 +30,19 @@ float stored_float(const std::vector<std::byte>& bytes, DType dtype, std::size_t
   std::uint16_t bits = 0;
   std::memcpy(&bits, bytes.data() + 2 * i, 2);
   return dtype == DType::kBFloat16 ? float_from_bfloat16(bits) : float_from_float16(bits);
+}
+
+std::string safetensors_name(DType dtype) {
+  const std::map<DType, std::string> names = {{DType::kFloat32, "F32"},
+                                              {DType::kBFloat16, "BF16"},
+                                              {DType::kFloat16, "F16"},
+                                              {DType::kInt64, "I64"},
+                                              {DType::kUInt8, "U8"}};
+  return names.at(dtype);
+}
+
+DType target_of(const ParameterSpec& spec, std::optional<DType> dtype) {
+  return dtype && is_floating(spec.dtype) ? *dtype : spec.dtype;
 }
 
 }  // namespace
@@ -133,6 +149,35 @@ std::vector<std::byte> expected_bytes(const Model& model, const ParameterSpec& s
     std::memcpy(bytes.data() + i * width, element, width);
   }
   return bytes;
+}
+
+std::unique_ptr<Reader> saved(const Model& model, int world_size) {
+  const auto store = make_memory_store();
+  model.save(*store, world_size);
+  return store->open(9);
+}
+
+std::string difference(FileSystem& files, const std::string& path, const Model& model,
+                       std::optional<DType> dtype) {
+  const SafetensorsWeights weights(files, path);
+  const auto aliases = weights.aliases();
+  for (const ParameterSpec& spec : model.parameters) {
+    const auto found = weights.find(spec.name);
+    if (spec.alias_of != -1) {
+      const auto& owner = model.parameters[static_cast<std::size_t>(spec.alias_of)];
+      if (found.file != nullptr || aliases.at(spec.name) != owner.name) return "alias " + spec.name;
+      continue;
+    }
+    if (found.file == nullptr) return spec.name + " is missing";
+    const DType target = target_of(spec, dtype);
+    if (found.entry->dtype != safetensors_name(target))
+      return spec.name + ": " + found.entry->dtype;
+    if (found.entry->shape != spec.shape) return spec.name + ": shape";
+    std::vector<std::byte> bytes(found.entry->end - found.entry->begin);
+    found.file->read(*found.entry, 0, bytes);
+    if (bytes != expected_bytes(model, spec, target)) return spec.name + ": bytes";
+  }
+  return weights.names().size() + aliases.size() == model.parameters.size() ? "" : "too many";
 }
 
 }  // namespace zero::checkpoint

@@ -3,7 +3,12 @@
 /// A model whose weights are chosen by the test, in a checkpoint.
 
 #include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "checkpoint/file_system.h"
 #include "checkpoint/store.h"
 #include "libzero/base/float16.h"
 
@@ -34,5 +39,12 @@ Model odd_model();
 
 /// What an export must hold of a parameter of the model.
 std::vector<std::byte> expected_bytes(const Model& model, const ParameterSpec& spec, DType dtype);
+
+/// The model in a Store that is gone already.
+std::unique_ptr<Reader> saved(const Model& model, int world_size = 1);
+
+/// Empty if the safetensors file or index holds exactly the model, otherwise the first difference.
+std::string difference(FileSystem& files, const std::string& path, const Model& model,
+                       std::optional<DType> dtype);
 
 }  // namespace zero::checkpoint
