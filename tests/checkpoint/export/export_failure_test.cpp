@@ -10,7 +10,7 @@
 #include "checkpoint/testing/memory_file_system.h"
 #include "checkpoint/tools/export.h"
 #include "checkpoint/tools/safetensors.h"
-#include "model.h"
+#include "weights.h"
 
 namespace zero::checkpoint {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/tools/export.h"
-#include "model.h"
+#include "weights.h"
 
 int main(int count, char** arguments) {
   using namespace zero::checkpoint;

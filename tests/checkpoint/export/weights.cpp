@@ -1,4 +1,4 @@
-#include "model.h"
+#include "weights.h"
 
 #include <cmath>
 #include <cstring>
