@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -19,14 +20,20 @@ using Blob = std::vector<std::byte>;
 
 /// The part of one state that a rank holds: elements of parameters, in the model's own coordinates.
 /// Nothing is copied when one is made; the memory must stay and keep its content until the call
-/// that was given it returns.
+/// that was given it returns. The elements are given by `pieces` or by `fill`, never by both.
 struct StateView {
   std::string name;  ///< "master", "exp_avg", "exp_avg_sq", "value", ...: 1-64 of a-z 0-9 _.
   DType dtype = DType::kFloat32;
   std::vector<Extent> extents;  ///< Sorted by parameter, then begin; disjoint; none empty.
   std::vector<std::span<const std::byte>>
       pieces;  ///< One for each extent: its elements, row-major.
+  /// For what lies in no memory: puts the elements of `part`, a part of one extent, into dst, which
+  /// has their size, at most kMaxPartBytes. The parts come in the order of the extents and of their
+  /// elements, each once, on the thread that called. What it throws comes out of that call.
+  std::function<void(const Extent& part, std::span<std::byte> dst)> fill = {};
 };
+
+inline constexpr std::size_t kMaxPartBytes = std::size_t{256} << 10;
 
 /// What one rank hands in.
 struct RankState {

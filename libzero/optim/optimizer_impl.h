@@ -2,7 +2,7 @@
 
 /// The optimizer behind its public face: the one place that sees reducer, state, vote and update
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
-/// optimizer_step.cpp what ends it.
+/// optimizer_step.cpp what ends it, optimizer_checkpoint.cpp what saves and loads.
 
 #include <cstdint>
 #include <functional>
@@ -13,8 +13,10 @@
 
 #include "libzero/base/error.h"
 #include "libzero/optim/build_plan.h"
+#include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/comm_clock.h"
 #include "libzero/optim/gradient_reducer.h"
+#include "libzero/optim/group_options.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
@@ -40,12 +42,18 @@ class Optimizer::Impl {
   MemoryReport memory() const;
   void shutdown();
 
+  /// See CheckpointAccess.
+  CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
+  std::shared_ptr<Collective> checkpoint_comm();
+  void save(checkpoint::Store& store, const PresentGroups& groups, const TrainerState& trainer);
+
   const Options options_;
   ParameterTable table_;
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
   LossScaler scaler_;
   std::int64_t steps_applied_ = 0;
+  std::int64_t windows_ended_ = 0;  // applied or skipped
 
  private:
   static constexpr const char* kParametersMixed =
@@ -74,8 +82,13 @@ class Optimizer::Impl {
   /// same calls.
   template <typename Function>
   auto matched(Function function);
+  /// Runs collectives of a checkpoint: a CommError kills the optimizer, any other error leaves it
+  /// as it was.
+  template <typename Function>
+  auto checkpointing(const std::string& consequence, Function function);
 
   std::shared_ptr<Collective> comm_;
+  std::shared_ptr<Collective> checkpoint_comm_;  // null until the first checkpoint
   std::vector<BucketState> states_;
   AlignedArray<std::byte> staging_;
   CommClock clock_;
@@ -83,8 +96,7 @@ class Optimizer::Impl {
   StateAccess state_access_;
   std::vector<BackwardCall> calls_;  // of the present window
   bool backward_failed_ = false;
-  double gradient_scale_ = 1;       // loss scale times sum of weights of what the accumulators hold
-  std::int64_t windows_ended_ = 0;  // applied or skipped
+  double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
   bool shut_down_ = false;
   TaskQueue queue_;  // its thread uses all of the above: it ends first
@@ -100,6 +112,15 @@ auto Optimizer::Impl::matched(Function function) {
         std::string("the ranks made different numbers of backward calls; make as many on every "
                     "rank before step(); the gradients of this window are dropped: ") +
         error.what());
+  }
+}
+
+template <typename Function>
+auto Optimizer::Impl::checkpointing(const std::string& consequence, Function function) {
+  try {
+    return function();
+  } catch (const CommError& error) {
+    die(consequence, error.what());
   }
 }
 
