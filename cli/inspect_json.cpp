@@ -80,6 +80,10 @@ void add_common(Json& json, const checkpoint::CommonState& common) {
   json["counters"] = Json::object();
   for (const auto& [name, value] : common.counters) json["counters"][name] = value;
   json["blobs"] = sizes_of(common.blobs);
+  json["surplus_rank_blobs"] = Json::object();
+  for (const auto& [rank, blobs] : common.surplus_rank_blobs) {
+    json["surplus_rank_blobs"][std::to_string(rank)] = sizes_of(blobs);
+  }
 }
 
 Json totals_of(const Inspection& what) {

@@ -125,8 +125,12 @@ std::string shared_lists(const Inspection& what, int width) {
   for (const auto& [name, value] : what.common.counters) {
     counters.push_back(name + " " + std::to_string(value));
   }
-  return text + titled_list("counters", counters, width) +
-         titled_list("blobs", sizes_of(what.common.blobs), width);
+  text += titled_list("counters", counters, width) +
+          titled_list("blobs", sizes_of(what.common.blobs), width);
+  for (const auto& [rank, blobs] : what.common.surplus_rank_blobs) {
+    text += titled_list("once rank " + std::to_string(rank), sizes_of(blobs), width);
+  }
+  return text;
 }
 
 std::string totals(const Inspection& what, int width) {
@@ -134,7 +138,7 @@ std::string totals(const Inspection& what, int width) {
   for (const ParameterSpec& parameter : what.common.parameters) ++kinds[kind_of(parameter)];
   std::uint64_t data = 0;
   for (const Piece& piece : what.pieces) data += piece.bytes();
-  const std::uint64_t files = what.manifest.files.size() + 1;
+  const std::uint64_t files = what.manifest.files.size();
   return titled_list(
              "parameters",
              {std::to_string(kinds["trainable"]) + " trainable",
