@@ -185,6 +185,18 @@ void append_data(SequentialFile& file, std::span<const std::span<const std::byte
   }
 }
 
+void append_filled(SequentialFile& file, const DatasetContent& content, std::uint64_t bytes,
+                   DatasetHasher& hasher) {
+  std::vector<std::byte> chunk;
+  while (bytes > 0) {
+    chunk.resize(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, hasher.room())));
+    content.fill(chunk);
+    hasher.add(chunk);
+    file.append(chunk);
+    bytes -= chunk.size();
+  }
+}
+
 void require_room(FileSystem& files, const std::string& path, std::uint64_t bytes) {
   if (files.free_bytes(parent_path(path)) < bytes) {
     throw FileError("create (" + std::to_string(bytes) + " bytes)", path, ENOSPC);
@@ -209,7 +221,9 @@ FileRecord write_hdf5_file(FileSystem& files, const std::string& folder, const F
   for (Planned& dataset : planned) {
     if (dataset.record.bytes > 0) append_metadata(file, skeleton, dataset.record.offset);
     DatasetHasher hasher(block_bytes, dataset.in_blocks);
-    if (dataset.content != nullptr) {
+    if (dataset.content != nullptr && dataset.content->fill) {
+      append_filled(file, *dataset.content, dataset.record.bytes, hasher);
+    } else if (dataset.content != nullptr) {
       append_data(file, dataset.content->pieces, hasher);
     } else {
       const std::span<const std::byte> piece(blocks);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct DatasetContent {
       pieces;  ///< One after the other: exactly the dataset's bytes.
   /// A dataset "blocks" beside it gets the hash of each block, if there is more than one.
   bool in_blocks = false;
+  /// Instead of pieces: gives the next dst.size() bytes of the dataset, whole elements and at most
+  /// 256 KiB. Called on the writing thread.
+  std::function<void(std::span<std::byte> dst)> fill = {};
 };
 
 struct FileContent {

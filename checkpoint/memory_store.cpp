@@ -50,6 +50,19 @@ struct Save {
   std::vector<std::optional<Part>> parts;
 };
 
+std::vector<std::byte> filled(const StateView& view, const Extent& extent) {
+  const std::int64_t width = size_of(view.dtype);
+  const std::int64_t step = static_cast<std::int64_t>(kMaxPartBytes) / width;
+  std::vector<std::byte> bytes(static_cast<std::size_t>((extent.end - extent.begin) * width));
+  for (std::int64_t begin = extent.begin; begin < extent.end; begin += step) {
+    const std::int64_t end = std::min(extent.end, begin + step);
+    view.fill({extent.parameter, begin, end},
+              std::span(bytes).subspan(static_cast<std::size_t>((begin - extent.begin) * width),
+                                       static_cast<std::size_t>((end - begin) * width)));
+  }
+  return bytes;
+}
+
 Part copy_of(const RankState& state) {
   Part part;
   part.blobs = state.blobs;
@@ -57,6 +70,8 @@ Part copy_of(const RankState& state) {
     part.views.push_back({view.name, view.dtype, view.extents, {}});
     auto& pieces = part.pieces.emplace_back();
     for (const auto piece : view.pieces) pieces.emplace_back(piece.begin(), piece.end());
+    if (!view.fill) continue;
+    for (const Extent& extent : view.extents) pieces.push_back(filled(view, extent));
   }
   return part;
 }
@@ -94,7 +109,12 @@ class MemoryWriter : public Writer {
                  "a rank must be 0 to world size - 1: rank " + std::to_string(rank));
     auto& part = save_->parts[static_cast<std::size_t>(rank)];
     ZERO_REQUIRE(!part, "a rank was put twice: rank " + std::to_string(rank));
-    part = copy_of(state);
+    try {
+      part = copy_of(state);
+    } catch (...) {  // Of a view's function.
+      save_->finished = true;
+      throw;
+    }
     return "receipt " + save_->attempt + " " + std::to_string(rank);
   }
 
@@ -255,7 +275,7 @@ class MemoryStore : public Store {
   }
 
   std::unique_ptr<Writer> begin(const CommonState& common, int world_size) override {
-    require(common, world_size);
+    validate(common, world_size);
     const std::lock_guard guard(shared_->mutex);
     require_idle();
     ZERO_REQUIRE(!shared_->steps.contains(common.step),
@@ -271,7 +291,7 @@ class MemoryStore : public Store {
 
   std::unique_ptr<Writer> join(std::string_view ticket, const CommonState& common,
                                int world_size) override {
-    require(common, world_size);
+    validate(common, world_size);
     const std::lock_guard guard(shared_->mutex);
     std::shared_ptr<Save> save = shared_->save.lock();
     if (!save || save->attempt != ticket) {
@@ -294,11 +314,6 @@ class MemoryStore : public Store {
   }
 
  private:
-  static void require(const CommonState& common, int world_size) {
-    validate(common);
-    ZERO_REQUIRE(world_size >= 1 && world_size <= kMaxWorldSize,
-                 "the world size must be 1 to 65536: " + std::to_string(world_size));
-  }
   void require_idle() const {
     const std::shared_ptr<Save> save = shared_->save.lock();
     if (!save) return;

@@ -115,6 +115,27 @@ std::string problem_of_known_states(const std::vector<HeldExtent>& held,
   return {};
 }
 
+/// Cuts what the writer asks for at the bounds of extents. REQUIRES that `view` outlives it.
+std::function<void(std::span<std::byte>)> make_fill(const StateView& view) {
+  if (!view.fill) return nullptr;
+  return [&view, extent = view.extents.begin(),
+          done = std::int64_t{0}](std::span<std::byte> dst) mutable {
+    const std::int64_t width = size_of(view.dtype);
+    while (!dst.empty()) {
+      const std::int64_t begin = extent->begin + done;
+      const auto room = static_cast<std::int64_t>(dst.size()) / width;
+      const std::int64_t count = std::min(extent->end - begin, room);
+      const auto bytes = static_cast<std::size_t>(count * width);
+      view.fill({extent->parameter, begin, begin + count}, dst.first(bytes));
+      dst = dst.subspan(bytes);
+      done += count;
+      if (begin + count < extent->end) continue;
+      ++extent;
+      done = 0;
+    }
+  };
+}
+
 std::string describe_part(const HeldExtent& part, const std::vector<ParameterSpec>& parameters) {
   return "state '" + part.state + "' of " + describe(part.extent, parameters);
 }
@@ -148,7 +169,7 @@ ShardContent encode_shard(const RankState& state, const CommonState& common, int
          {std::as_bytes(std::span(table))},
          false});
     result.content.datasets.push_back(
-        {{folder + std::string(kData), type, {offset}}, view->pieces, true});
+        {{folder + std::string(kData), type, {offset}}, view->pieces, true, make_fill(*view)});
   }
   return result;
 }

@@ -11,7 +11,7 @@
 
 namespace zero::checkpoint {
 
-/// Keeps the tables that its content points to; the state's memory stays the caller's.
+/// Keeps the tables that its content points to; the state and its memory stay the caller's.
 struct ShardContent {
   FileContent content;
   std::deque<std::vector<std::int64_t>> tables;

@@ -70,7 +70,9 @@ void validate_view(const StateView& view, std::span<const ParameterSpec> paramet
                    const std::string& where) {
   ZERO_REQUIRE(is_state_name(view.name), "a state's name must be 1-64 of a-z 0-9 _: " + where);
   const std::int64_t width = size_of(view.dtype);
-  ZERO_REQUIRE(view.pieces.size() == view.extents.size(),
+  ZERO_REQUIRE(!view.fill || view.pieces.empty(),
+               "a state is given by pieces of memory or by a function, not by both: " + where);
+  ZERO_REQUIRE(view.fill || view.pieces.size() == view.extents.size(),
                "a state needs one piece of memory for each extent: " + where);
   const Extent* last = nullptr;
   for (std::size_t i = 0; i < view.extents.size(); ++i) {
@@ -86,9 +88,9 @@ void validate_view(const StateView& view, std::span<const ParameterSpec> paramet
     ZERO_REQUIRE(
         !last || std::tie(last->parameter, last->end) <= std::tie(extent.parameter, extent.begin),
         "extents must be sorted and disjoint: " + text);
-    ZERO_REQUIRE(
-        view.pieces[i].size() == static_cast<std::size_t>((extent.end - extent.begin) * width),
-        "a piece of memory has another size than its extent: " + text);
+    ZERO_REQUIRE(view.fill || view.pieces[i].size() ==
+                                  static_cast<std::size_t>((extent.end - extent.begin) * width),
+                 "a piece of memory has another size than its extent: " + text);
     last = &extent;
   }
 }
@@ -157,6 +159,23 @@ void validate(const CommonState& state) {
     ZERO_REQUIRE(is_key(name), "a counter's name must be 1-64 of A-Z a-z 0-9 _ . -: " + name);
   }
   validate_keys(state.blobs);
+  for (const auto& [rank, blobs] : state.surplus_rank_blobs) {
+    ZERO_REQUIRE(
+        rank >= 0 && rank < kMaxWorldSize && !blobs.empty(),
+        "surplus blobs must be of ranks 1 to 65535 and not be empty: rank " + std::to_string(rank));
+    validate_keys(blobs);
+  }
+}
+
+void validate(const CommonState& state, int world_size) {
+  validate(state);
+  ZERO_REQUIRE(world_size >= 1 && world_size <= kMaxWorldSize,
+               "the world size must be 1 to 65536: " + std::to_string(world_size));
+  ZERO_REQUIRE(
+      state.surplus_rank_blobs.empty() || state.surplus_rank_blobs.begin()->first >= world_size,
+      "surplus blobs are of ranks beyond the world size, hand in the others with put(): rank " +
+          std::to_string(state.surplus_rank_blobs.begin()->first) + " of " +
+          std::to_string(world_size));
 }
 
 void validate(const RankState& state, std::span<const ParameterSpec> parameters, int rank) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -19,14 +20,20 @@ using Blob = std::vector<std::byte>;
 
 /// The part of one state that a rank holds: elements of parameters, in the model's own coordinates.
 /// Nothing is copied when one is made; the memory must stay and keep its content until the call
-/// that was given it returns.
+/// that was given it returns. The elements are given by `pieces` or by `fill`, never by both.
 struct StateView {
   std::string name;  ///< "master", "exp_avg", "exp_avg_sq", "value", ...: 1-64 of a-z 0-9 _.
   DType dtype = DType::kFloat32;
   std::vector<Extent> extents;  ///< Sorted by parameter, then begin; disjoint; none empty.
   std::vector<std::span<const std::byte>>
       pieces;  ///< One for each extent: its elements, row-major.
+  /// For what lies in no memory: puts the elements of `part`, a part of one extent, into dst, which
+  /// has their size, at most kMaxPartBytes. The parts come in the order of the extents and of their
+  /// elements, each once, on the thread that called. What it throws comes out of that call.
+  std::function<void(const Extent& part, std::span<std::byte> dst)> fill = {};
 };
+
+inline constexpr std::size_t kMaxPartBytes = std::size_t{256} << 10;
 
 /// What one rank hands in.
 struct RankState {
@@ -49,6 +56,9 @@ struct CommonState {
   LossScalerState scaler;
   std::map<std::string, std::int64_t> counters;  ///< applied_steps, samples_seen, ...
   std::map<std::string, Blob> blobs;             ///< Opaque: schedule, ...
+  /// Blobs of ranks that the world has no longer, since it was resharded to fewer; by rank, which
+  /// is not below the world size. Kept for the day on which there are more again. None is empty.
+  std::map<int, std::map<std::string, Blob>> surplus_rank_blobs = {};
 };
 
 inline constexpr std::int64_t kMaxStep = 999'999'999'999;
@@ -60,6 +70,9 @@ inline constexpr std::size_t kMaxNameBytes = 1024;
 
 /// Throws ContractError, naming what breaks the rules of docs/checkpoint_format.md.
 void validate(const CommonState& state);
+
+/// The same for a state that world_size ranks share: the world size, and whose blobs are surplus.
+void validate(const CommonState& state, int world_size);
 
 /// Throws ContractError, naming rank, state and parameter.
 void validate(const RankState& state, std::span<const ParameterSpec> parameters, int rank);

@@ -128,8 +128,9 @@ void reap(pid_t pid) {
 
 std::string describe(const ExitReport& report) {
   if (report.signal == 0) return "exited with code " + std::to_string(report.code);
-  return "was killed by signal " + std::to_string(report.signal) + " (" +
-         ::strsignal(report.signal) + ")";
+  const char* name = ::sigabbrev_np(report.signal);  // null for real-time signals
+  return "was killed by " +
+         (name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(report.signal));
 }
 
 std::vector<pid_t> own_children() {

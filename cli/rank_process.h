@@ -34,7 +34,7 @@ struct ExitReport {
 ExitReport look_at(pid_t pid);
 void reap(pid_t pid);
 
-/// "exited with code 3", "was killed by signal 9 (Killed)"
+/// "exited with code 3", "was killed by SIGKILL"
 std::string describe(const ExitReport& report);
 
 /// The children of this process, also those that it adopted.

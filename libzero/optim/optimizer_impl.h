@@ -2,8 +2,10 @@
 
 /// The optimizer behind its public face: the one place that sees reducer, state, vote and update
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
-/// optimizer_step.cpp what ends it.
+/// optimizer_step.cpp what ends it, optimizer_checkpoint.cpp what saves and loads,
+/// optimizer_weights.cpp what brings weights from outside.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,8 +15,10 @@
 
 #include "libzero/base/error.h"
 #include "libzero/optim/build_plan.h"
+#include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/comm_clock.h"
 #include "libzero/optim/gradient_reducer.h"
+#include "libzero/optim/group_options.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
@@ -35,10 +39,16 @@ class Optimizer::Impl {
   StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
   void zero_grad();
   void refresh_masters();
+  ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
   at::Tensor gather(const std::string& name, StateKind kind);
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
   MemoryReport memory() const;
   void shutdown();
+
+  /// See CheckpointAccess.
+  CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
+  std::shared_ptr<Collective> checkpoint_comm();
+  void save(checkpoint::Store& store, const PresentGroups& groups, const TrainerState& trainer);
 
   const Options options_;
   ParameterTable table_;
@@ -46,6 +56,9 @@ class Optimizer::Impl {
   const Layout layout_;
   LossScaler scaler_;
   std::int64_t steps_applied_ = 0;
+  std::int64_t windows_ended_ = 0;  // applied or skipped
+  std::atomic<bool> stop_requested_ = false;
+  static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler sets it
 
  private:
   static constexpr const char* kParametersMixed =
@@ -74,8 +87,13 @@ class Optimizer::Impl {
   /// same calls.
   template <typename Function>
   auto matched(Function function);
+  /// Runs collectives of a checkpoint: a CommError kills the optimizer, any other error leaves it
+  /// as it was.
+  template <typename Function>
+  auto checkpointing(const std::string& consequence, Function function);
 
   std::shared_ptr<Collective> comm_;
+  std::shared_ptr<Collective> checkpoint_comm_;  // null until the first checkpoint
   std::vector<BucketState> states_;
   AlignedArray<std::byte> staging_;
   CommClock clock_;
@@ -83,8 +101,7 @@ class Optimizer::Impl {
   StateAccess state_access_;
   std::vector<BackwardCall> calls_;  // of the present window
   bool backward_failed_ = false;
-  double gradient_scale_ = 1;       // loss scale times sum of weights of what the accumulators hold
-  std::int64_t windows_ended_ = 0;  // applied or skipped
+  double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
   bool shut_down_ = false;
   TaskQueue queue_;  // its thread uses all of the above: it ends first
@@ -100,6 +117,15 @@ auto Optimizer::Impl::matched(Function function) {
         std::string("the ranks made different numbers of backward calls; make as many on every "
                     "rank before step(); the gradients of this window are dropped: ") +
         error.what());
+  }
+}
+
+template <typename Function>
+auto Optimizer::Impl::checkpointing(const std::string& consequence, Function function) {
+  try {
+    return function();
+  } catch (const CommError& error) {
+    die(consequence, error.what());
   }
 }
 

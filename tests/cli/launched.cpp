@@ -167,8 +167,12 @@ Result zero_run(std::vector<std::string> arguments,
   return Launched(command, std::move(environment)).wait();
 }
 
-std::vector<std::string> shell_ranks(int ranks, const std::string& script) {
-  return {ZERO_COMMAND, "run", "-n", std::to_string(ranks), "--", "sh", "-c", script};
+std::vector<std::string> shell_ranks(int ranks, const std::string& script,
+                                     const std::vector<std::string>& options) {
+  std::vector<std::string> command = {ZERO_COMMAND, "run", "-n", std::to_string(ranks)};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"--", "sh", "-c", script});
+  return command;
 }
 
 bool is_gone(pid_t pid, milliseconds limit) {

@@ -58,15 +58,26 @@ TEST(RunSignals, ARankHasTimeToFinishAfterTerminate) {
 }
 
 TEST(RunSignals, ARankThatIgnoresTerminateIsKilledAfterTheGracePeriod) {
-  Launched launched(shell_ranks(2, "trap '' TERM; echo pid $$; while :; do sleep 600; done"));
+  Launched launched(
+      shell_ranks(2, "trap '' TERM; echo pid $$; while :; do sleep 600; done", {"--grace", "1"}));
   const auto pids = launched.wait_for_pids(2);
   const auto start = Clock::now();
   launched.signal(SIGTERM);
   const Result result = launched.wait();
   EXPECT_EQ(result.code, 128 + 9);
-  EXPECT_GE(Clock::now() - start, 5s);
-  EXPECT_LT(Clock::now() - start, 8s);
+  EXPECT_THAT(result.err, HasSubstr("waiting up to 1 s for the ranks"));
+  EXPECT_GE(Clock::now() - start, 1s);
+  EXPECT_LT(Clock::now() - start, 4s);
   for (const pid_t pid : pids) EXPECT_TRUE(is_gone(pid, 0ms)) << pid;
+}
+
+TEST(RunSignals, RanksHaveThirtySecondsUnlessTold) {
+  Launched launched(shell_ranks(1, catching("TERM", "exit 0")));
+  launched.wait_for_pids(1);
+  launched.signal(SIGTERM);
+  const Result result = launched.wait();
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("waiting up to 30 s for the ranks"));
 }
 
 TEST(RunSignals, ASecondSignalKillsAtOnce) {
