@@ -116,19 +116,22 @@ std::string key_in(const Decoder& in, std::string_view dataset, std::string_view
 }
 
 void decode_rank_blob(const Decoder& in, const DatasetRecord& record, Blob&& blob,
-                      std::vector<Blobs>& out) {
+                      DecodedCommon& out) {
   constexpr std::string_view kFolder = "/blobs/rank/";
   const std::string_view rest = std::string_view(record.name).substr(kFolder.size());
   const std::string_view digits = rest.substr(0, rest.find('/'));
   if (digits.size() != 5 || digits.find_first_not_of("0123456789") != std::string_view::npos) {
     in.refuse("its rank is malformed", record.name);
   }
-  const auto rank = static_cast<std::size_t>(std::stoi(std::string(digits)));
-  if (rank >= out.size()) in.refuse("its rank does not exist", record.name);
+  const int rank = std::stoi(std::string(digits));
+  if (rank >= kMaxWorldSize) in.refuse("its rank is beyond 65535", record.name);
   const std::string folder = std::string(kFolder) + std::string(digits) + "/";
   const std::string key = key_in(in, record.name, folder);
   if (key.empty()) in.refuse("its name is malformed", record.name);
-  out[rank][key] = std::move(blob);
+  const auto index = static_cast<std::size_t>(rank);
+  Blobs& blobs =
+      index < out.rank_blobs.size() ? out.rank_blobs[index] : out.state.surplus_rank_blobs[rank];
+  blobs[key] = std::move(blob);
 }
 
 void decode_open_sets(const Decoder& in, DecodedCommon& out) {
@@ -151,7 +154,7 @@ void decode_open_sets(const Decoder& in, DecodedCommon& out) {
     if (const std::string key = key_in(in, name, "/blobs/shared/"); !key.empty()) {
       state.blobs[key] = std::move(blob);
     } else if (name.starts_with("/blobs/rank/")) {
-      decode_rank_blob(in, record, std::move(blob), out.rank_blobs);
+      decode_rank_blob(in, record, std::move(blob), out);
     }
   }
 }

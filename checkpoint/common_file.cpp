@@ -87,6 +87,10 @@ void encode_groups(Encoder& out, const std::vector<GroupOptions>& groups) {
   }
 }
 
+std::string rank_folder(int rank) {
+  return "/blobs/rank/" + five_digits(rank) + "/";
+}
+
 }  // namespace
 
 std::vector<hdf5::AttributeSpec> root_attributes(std::int64_t step, const std::string& run_id,
@@ -115,8 +119,9 @@ CommonContent encode_common(const CommonState& state, const std::vector<Blobs>& 
   for (const auto& [name, value] : state.counters) out.int64s("/counters/" + name, {value});
   out.blobs("/blobs/shared/", state.blobs);
   for (std::size_t rank = 0; rank < rank_blobs.size(); ++rank) {
-    out.blobs("/blobs/rank/" + five_digits(static_cast<int>(rank)) + "/", rank_blobs[rank]);
+    out.blobs(rank_folder(static_cast<int>(rank)), rank_blobs[rank]);
   }
+  for (const auto& [rank, blobs] : state.surplus_rank_blobs) out.blobs(rank_folder(rank), blobs);
   return result;
 }
 

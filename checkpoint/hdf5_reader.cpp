@@ -117,11 +117,18 @@ Hash Hdf5Reader::block_hash(const ShardSource& source, std::uint64_t block) cons
   if (source.blocks == nullptr) return source.data->hash;
   const std::shared_ptr<File> opened = file(source.file);
   const std::lock_guard guard(mutex_);
-  std::vector<std::byte>& hashes = block_hashes_[source.blocks];
+  std::vector<std::byte>& hashes = blocks_[source.data].hashes;
   if (hashes.empty()) hashes = read_dataset(*opened, path(source.file), *source.blocks);
   Hash hash;
   std::memcpy(hash.bytes.data(), hashes.data() + block * hash.bytes.size(), hash.bytes.size());
   return hash;
+}
+
+bool Hdf5Reader::is_checked(const ShardSource& source, std::uint64_t block) const {
+  const std::lock_guard guard(mutex_);
+  const auto found = blocks_.find(source.data);
+  return found != blocks_.end() && block < found->second.checked.size() &&
+         found->second.checked[block];
 }
 
 /// Reads and checks a whole block. dst has its size.
@@ -133,6 +140,44 @@ void Hdf5Reader::load_block(const ShardSource& source, std::uint64_t block,
     throw FormatError("a block is damaged, its hash does not agree; use another checkpoint: " +
                       name + source.data->name + ", block " + std::to_string(block));
   }
+  const std::lock_guard guard(mutex_);
+  std::vector<bool>& checked = blocks_[source.data].checked;
+  if (checked.empty()) checked.resize(source.data->bytes / manifest_.block_bytes + 1);
+  checked[block] = true;
+}
+
+/// False if the last block that was kept is another one.
+bool Hdf5Reader::copy_last_block(const ShardSource& source, std::uint64_t block, std::uint64_t skip,
+                                 std::span<std::byte> dst) const {
+  const std::lock_guard guard(mutex_);
+  if (last_block_.data != source.data || last_block_.index != block) return false;
+  std::memcpy(dst.data(), last_block_.bytes.data() + skip, dst.size());
+  return true;
+}
+
+/// A part of one block. Whoever needs slices of a block again and again must not pay for the whole
+/// block each time: once it has been checked, only the slice is read.
+void Hdf5Reader::read_part(const ShardSource& source, std::uint64_t block, std::uint64_t skip,
+                           std::span<std::byte> dst) const {
+  if (copy_last_block(source, block, skip, dst)) return;
+  const std::uint64_t begin = block * manifest_.block_bytes;
+  if (is_checked(source, block)) {
+    read_all(*file(source.file), dst, source.data->offset + begin + skip, path(source.file));
+    return;
+  }
+  Block scratch;
+  {
+    const std::lock_guard guard(mutex_);
+    std::swap(scratch, last_block_);
+  }
+  scratch.data = nullptr;
+  scratch.bytes.resize(std::min(manifest_.block_bytes, source.data->bytes - begin));
+  load_block(source, block, scratch.bytes);
+  std::memcpy(dst.data(), scratch.bytes.data() + skip, dst.size());
+  scratch.data = source.data;
+  scratch.index = block;
+  const std::lock_guard guard(mutex_);
+  std::swap(scratch, last_block_);
 }
 
 void Hdf5Reader::read_bytes(const ShardSource& source, std::uint64_t begin,
@@ -147,21 +192,7 @@ void Hdf5Reader::read_bytes(const ShardSource& source, std::uint64_t begin,
     if (count == size) {
       load_block(source, block, dst.first(count));
     } else {
-      Block scratch;
-      {
-        const std::lock_guard guard(mutex_);
-        std::swap(scratch, last_block_);
-      }
-      if (scratch.data != source.data || scratch.index != block) {
-        scratch.data = nullptr;
-        scratch.bytes.resize(size);
-        load_block(source, block, scratch.bytes);
-        scratch.data = source.data;
-        scratch.index = block;
-      }
-      std::memcpy(dst.data(), scratch.bytes.data() + skip, count);
-      const std::lock_guard guard(mutex_);
-      std::swap(scratch, last_block_);
+      read_part(source, block, skip, dst.first(count));
     }
     begin += count;
     dst = dst.subspan(count);

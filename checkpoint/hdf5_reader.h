@@ -35,13 +35,23 @@ class Hdf5Reader : public Reader {
     std::uint64_t index = 0;
     std::vector<std::byte> bytes;
   };
+  /// Of one source.
+  struct Blocks {
+    std::vector<std::byte> hashes;  // Empty: not read yet, or there is one block only.
+    std::vector<bool> checked;      // Empty: none.
+  };
 
   std::int32_t owner(std::int32_t parameter) const;
   std::span<const ShardSegment> segments(std::int32_t parameter, std::string_view state) const;
   std::shared_ptr<File> file(std::size_t index) const;
   std::string path(std::size_t index) const;
   Hash block_hash(const ShardSource& source, std::uint64_t block) const;
+  bool is_checked(const ShardSource& source, std::uint64_t block) const;
   void load_block(const ShardSource& source, std::uint64_t block, std::span<std::byte> dst) const;
+  bool copy_last_block(const ShardSource& source, std::uint64_t block, std::uint64_t skip,
+                       std::span<std::byte> dst) const;
+  void read_part(const ShardSource& source, std::uint64_t block, std::uint64_t skip,
+                 std::span<std::byte> dst) const;
   void read_bytes(const ShardSource& source, std::uint64_t begin, std::span<std::byte> dst) const;
 
   const std::shared_ptr<FileSystem> files_;
@@ -53,7 +63,7 @@ class Hdf5Reader : public Reader {
 
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, std::shared_ptr<File>> open_;
-  mutable std::map<const DatasetRecord*, std::vector<std::byte>> block_hashes_;
+  mutable std::map<const DatasetRecord*, Blocks> blocks_;  // By data.
   mutable Block last_block_;
 };
 

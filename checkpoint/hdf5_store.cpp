@@ -36,7 +36,7 @@ class Hdf5Store : public Store {
   }
 
   std::unique_ptr<Writer> begin(const CommonState& common, int world_size) override {
-    require(common, world_size);
+    validate(common, world_size);
     ensure_root(*files_, root_);
     std::unique_ptr<FileLock> lock;
     if (options_.lock) lock = lock_root(*files_, root_);
@@ -53,7 +53,7 @@ class Hdf5Store : public Store {
 
   std::unique_ptr<Writer> join(std::string_view ticket, const CommonState& common,
                                int world_size) override {
-    require(common, world_size);
+    validate(common, world_size);
     if (!is_attempt(ticket)) {
       throw FormatError("this is no ticket, pass on what Writer::ticket() returned: '" +
                         std::string(ticket.substr(0, 32)) + "'");
@@ -91,11 +91,6 @@ class Hdf5Store : public Store {
     return manifest;
   }
 
-  static void require(const CommonState& common, int world_size) {
-    validate(common);
-    ZERO_REQUIRE(world_size >= 1 && world_size <= kMaxWorldSize,
-                 "the world size must be 1 to 65536: " + std::to_string(world_size));
-  }
   void require_missing(std::int64_t step) const {
     ZERO_REQUIRE(
         files_->status(path(step)).kind == FileKind::kMissing,

@@ -275,7 +275,7 @@ class MemoryStore : public Store {
   }
 
   std::unique_ptr<Writer> begin(const CommonState& common, int world_size) override {
-    require(common, world_size);
+    validate(common, world_size);
     const std::lock_guard guard(shared_->mutex);
     require_idle();
     ZERO_REQUIRE(!shared_->steps.contains(common.step),
@@ -291,7 +291,7 @@ class MemoryStore : public Store {
 
   std::unique_ptr<Writer> join(std::string_view ticket, const CommonState& common,
                                int world_size) override {
-    require(common, world_size);
+    validate(common, world_size);
     const std::lock_guard guard(shared_->mutex);
     std::shared_ptr<Save> save = shared_->save.lock();
     if (!save || save->attempt != ticket) {
@@ -314,11 +314,6 @@ class MemoryStore : public Store {
   }
 
  private:
-  static void require(const CommonState& common, int world_size) {
-    validate(common);
-    ZERO_REQUIRE(world_size >= 1 && world_size <= kMaxWorldSize,
-                 "the world size must be 1 to 65536: " + std::to_string(world_size));
-  }
   void require_idle() const {
     const std::shared_ptr<Save> save = shared_->save.lock();
     if (!save) return;

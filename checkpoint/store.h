@@ -85,7 +85,8 @@ class Reader {
   virtual ~Reader() = default;
   virtual const StepInfo& info() const = 0;
   virtual const CommonState& common() const = 0;
-  /// Throws ContractError for a rank that is not 0 <= rank < info().world_size.
+  /// Those of ranks that the world has no longer are in common().surplus_rank_blobs. Throws
+  /// ContractError for a rank that is not 0 <= rank < info().world_size.
   virtual const std::map<std::string, Blob>& rank_blobs(int rank) const = 0;
 
   /// Names of the states that a parameter has, sorted. An alias has its owner's. A parameter
@@ -97,7 +98,8 @@ class Reader {
   virtual std::vector<Extent> extents(int rank, std::string_view state) const = 0;
 
   /// Elements [begin, end) of a parameter, in row-major order; an alias reads its owner's. Reads
-  /// only what it needs (whole blocks) and checks the hash of each block. REQUIRES dst of exactly
+  /// whole blocks and checks their hashes where it meets them for the first time, afterwards only
+  /// what it needs. REQUIRES dst of exactly
   /// that size, 0 <= begin <= end <= numel. Throws FormatError naming file, dataset and block that
   /// are damaged, IoError, ContractError; dst is undefined then.
   virtual void read(std::int32_t parameter, std::string_view state, std::int64_t begin,

@@ -159,6 +159,23 @@ void validate(const CommonState& state) {
     ZERO_REQUIRE(is_key(name), "a counter's name must be 1-64 of A-Z a-z 0-9 _ . -: " + name);
   }
   validate_keys(state.blobs);
+  for (const auto& [rank, blobs] : state.surplus_rank_blobs) {
+    ZERO_REQUIRE(
+        rank >= 0 && rank < kMaxWorldSize && !blobs.empty(),
+        "surplus blobs must be of ranks 1 to 65535 and not be empty: rank " + std::to_string(rank));
+    validate_keys(blobs);
+  }
+}
+
+void validate(const CommonState& state, int world_size) {
+  validate(state);
+  ZERO_REQUIRE(world_size >= 1 && world_size <= kMaxWorldSize,
+               "the world size must be 1 to 65536: " + std::to_string(world_size));
+  ZERO_REQUIRE(
+      state.surplus_rank_blobs.empty() || state.surplus_rank_blobs.begin()->first >= world_size,
+      "surplus blobs are of ranks beyond the world size, hand in the others with put(): rank " +
+          std::to_string(state.surplus_rank_blobs.begin()->first) + " of " +
+          std::to_string(world_size));
 }
 
 void validate(const RankState& state, std::span<const ParameterSpec> parameters, int rank) {

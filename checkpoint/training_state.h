@@ -56,6 +56,9 @@ struct CommonState {
   LossScalerState scaler;
   std::map<std::string, std::int64_t> counters;  ///< applied_steps, samples_seen, ...
   std::map<std::string, Blob> blobs;             ///< Opaque: schedule, ...
+  /// Blobs of ranks that the world has no longer, since it was resharded to fewer; by rank, which
+  /// is not below the world size. Kept for the day on which there are more again. None is empty.
+  std::map<int, std::map<std::string, Blob>> surplus_rank_blobs = {};
 };
 
 inline constexpr std::int64_t kMaxStep = 999'999'999'999;
@@ -67,6 +70,9 @@ inline constexpr std::size_t kMaxNameBytes = 1024;
 
 /// Throws ContractError, naming what breaks the rules of docs/checkpoint_format.md.
 void validate(const CommonState& state);
+
+/// The same for a state that world_size ranks share: the world size, and whose blobs are surplus.
+void validate(const CommonState& state, int world_size);
 
 /// Throws ContractError, naming rank, state and parameter.
 void validate(const RankState& state, std::span<const ParameterSpec> parameters, int rank);

@@ -76,6 +76,10 @@ void Optimizer::zero_grad() {
 void Optimizer::refresh_masters() {
   impl_->refresh_masters();
 }
+ParametersReport Optimizer::load_parameters(const std::string& file,
+                                            const LoadParametersOptions& options) {
+  return impl_->load_parameters(file, options);
+}
 at::Tensor Optimizer::gather(const std::string& name, StateKind kind) {
   return impl_->gather(name, kind);
 }
@@ -128,6 +132,9 @@ CheckpointState CheckpointAccess::state(const TrainerState& trainer) const {
 }
 std::shared_ptr<Collective> CheckpointAccess::comm() const {
   return optimizer_.impl_->checkpoint_comm();
+}
+void Optimizer::request_stop() noexcept {
+  impl_->stop_requested_.store(true);
 }
 void Optimizer::shutdown() {
   impl_->shutdown();

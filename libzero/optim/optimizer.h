@@ -25,6 +25,7 @@
 
 #include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
+#include "libzero/optim/load_parameters.h"
 #include "libzero/optim/memory_report.h"
 #include "libzero/optim/named_tensors.h"
 #include "libzero/optim/options.h"
@@ -127,6 +128,20 @@ class Optimizer : public torch::optim::Optimizer {
   /// everybody's and as masters.
   void refresh_masters();
 
+  /// Collective: rank 0 reads a .safetensors file, or a *.safetensors.index.json beside its parts,
+  /// and every rank's parameters and buffers become what it holds; rank 0's arguments count. The
+  /// masters of 16-bit parameters become the file's values in full float32 precision, the
+  /// parameters are rounded from them. Moments, step counts and loss scale stay; the gradients of
+  /// the present window are dropped. A tied parameter is found under any of its names. Needs 4
+  /// bytes for each parameter, divided by the ranks, while it runs.
+  ///
+  /// Everything is read and checked before anything is changed. Throws, on every rank alike,
+  /// ContractError with all names, shapes and dtypes that do not fit, FormatError, IoError,
+  /// Unavailable (a build without checkpoints), Error (no memory): nothing was changed. CommError
+  /// kills the optimizer.
+  ParametersReport load_parameters(const std::string& file,
+                                   const LoadParametersOptions& options = {});
+
   /// Collective: one parameter's state, whole, as a float32 tensor of its shape, on every rank. A
   /// tied parameter answers under each name. Throws ContractError for a name that is unknown or not
   /// trainable; the window stays as it is.
@@ -182,6 +197,11 @@ class Optimizer : public torch::optim::Optimizer {
   /// Windows that step() ended, applied or skipped: the number of a checkpoint saved now.
   std::int64_t steps_taken() const noexcept;
   double loss_scale() const noexcept;
+
+  /// Not collective; any thread, and a signal handler, while this lives. The result of the step
+  /// that ends next says stop_requested on every rank, and so do those of all later ones: a step
+  /// that throws loses nothing. A call during step() may count for the step after it.
+  void request_stop() noexcept;
 
   /// Collective: leaves in good order. Later calls throw ContractError.
   void shutdown();

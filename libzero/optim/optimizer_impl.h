@@ -2,9 +2,10 @@
 
 /// The optimizer behind its public face: the one place that sees reducer, state, vote and update
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
-/// optimizer_step.cpp what ends it, optimizer_save.cpp and
-/// optimizer_load.cpp what goes to checkpoints and comes from them.
+/// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
+/// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,7 @@ class Optimizer::Impl {
   StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
   void zero_grad();
   void refresh_masters();
+  ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
   at::Tensor gather(const std::string& name, StateKind kind);
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
   MemoryReport memory() const;
@@ -63,6 +65,8 @@ class Optimizer::Impl {
   LossScaler scaler_;
   std::int64_t steps_applied_ = 0;
   std::int64_t windows_ended_ = 0;  // applied or skipped
+  std::atomic<bool> stop_requested_ = false;
+  static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler sets it
 
  private:
   static constexpr const char* kParametersMixed =

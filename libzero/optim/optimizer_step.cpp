@@ -49,6 +49,7 @@ StepVote Optimizer::Impl::make_vote() {
   if (!vote.finite) find_nonfinite(vote);
   if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
   if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
+  vote.stop = stop_requested_.load();
   vote.calls = calls_;
   return vote;
 }
@@ -143,6 +144,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   scaler_.update(/*overflow=*/!decision.apply);
   result.step = steps_applied_;
   result.next_loss_scale = scaler_.scale();
+  result.stop_requested = tally.stop;
   result.consecutive_skips = scaler_.state().consecutive_skips;
   if (!result.applied) {
     say(LogLevel::kWarning, "step: skipped, " + result.reason + "; loss scale " +

@@ -254,6 +254,25 @@ TEST_P(StoreConformance, TellsWhoHeldWhat) {
   EXPECT_THAT(reader->extents(0, "unknown"), IsEmpty());
 }
 
+TEST_P(StoreConformance, BlobsOfRanksThatTheWorldHasNoLongerAreKept) {
+  Sample sample(5, 2);
+  sample.common().surplus_rank_blobs = {{2, {{"rng", Blob(3, std::byte{7})}, {"empty", {}}}},
+                                        {65535, {{"rng", Blob(1)}}}};
+  save(*store_, sample);
+  const auto reader = store_->open(5);
+  EXPECT_EQ(reader->common().surplus_rank_blobs, sample.common().surplus_rank_blobs);
+  EXPECT_EQ(difference(*reader, 5, 2), "");
+  EXPECT_THROW(reader->rank_blobs(2), ContractError);
+  for (const int rank : {-1, 1, 65536}) {
+    Sample wrong(6, 2);
+    wrong.common().surplus_rank_blobs[rank]["rng"] = {};
+    EXPECT_THROW(save(*store_, wrong), ContractError) << rank;
+  }
+  Sample none(6, 2);
+  none.common().surplus_rank_blobs[2];
+  EXPECT_THROW(save(*store_, none), ContractError);
+}
+
 TEST_P(StoreConformance, OneReaderServesSeveralThreads) {
   save(*store_, 5, 3);
   const auto reader = store_->open(5);

@@ -1,0 +1,84 @@
+#include "checkpoint/tools/reshard_plan.h"
+
+#include <algorithm>
+#include <set>
+
+namespace zero::checkpoint {
+namespace {
+
+using Kind = std::pair<std::string, DType>;
+
+Ownership checked_ownership(const CommonState& common, int world_size) {
+  try {
+    return Ownership(common, world_size);
+  } catch (const ContractError& error) {
+    throw FormatError(
+        std::string("the checkpoint's parameters cannot be cut into shards, no trainer of this "
+                    "library wrote it: ") +
+        error.what());
+  }
+}
+
+std::vector<Kind> kinds_of(const Reader& source, std::int32_t row) {
+  std::vector<Kind> kinds;
+  if (source.common().parameters[static_cast<std::size_t>(row)].alias_of != -1) return kinds;
+  for (std::string& state : source.states(row)) {
+    const DType dtype = source.dtype(row, state);
+    kinds.emplace_back(std::move(state), dtype);
+  }
+  return kinds;
+}
+
+}  // namespace
+
+ReshardPlan::ReshardPlan(const Reader& source, int world_size)
+    : source_(source),
+      common_(source.common()),
+      ownership_(checked_ownership(common_, world_size)),
+      kinds_of_row_(common_.parameters.size()) {
+  for (int rank = world_size; rank < source.info().world_size; ++rank) {
+    const auto& blobs = source.rank_blobs(rank);
+    if (!blobs.empty()) common_.surplus_rank_blobs.emplace(rank, blobs);
+  }
+  std::erase_if(common_.surplus_rank_blobs,
+                [&](const auto& entry) { return entry.first < world_size; });
+  std::vector<std::vector<Kind>> kinds;
+  std::set<Kind> all;
+  for (std::size_t row = 0; row < kinds_of_row_.size(); ++row) {
+    kinds.push_back(kinds_of(source, static_cast<std::int32_t>(row)));
+    all.insert(kinds.back().begin(), kinds.back().end());
+  }
+  kinds_.assign(all.begin(), all.end());
+  for (std::size_t row = 0; row < kinds.size(); ++row) {
+    for (const Kind& kind : kinds[row]) {
+      const auto found = std::lower_bound(kinds_.begin(), kinds_.end(), kind);
+      kinds_of_row_[row].push_back(static_cast<std::size_t>(found - kinds_.begin()));
+    }
+  }
+}
+
+std::vector<StateView> ReshardPlan::views(int rank) const {
+  std::vector<Extent> extents = ownership_.trainable(rank);
+  const std::vector<Extent> frozen = ownership_.frozen(rank);
+  extents.insert(extents.end(), frozen.begin(), frozen.end());
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return a.parameter < b.parameter; });
+  std::vector<StateView> views;
+  for (const auto& [state, dtype] : kinds_) views.push_back({state, dtype, {}, {}});
+  for (const Extent& extent : extents) {
+    for (const std::size_t kind : kinds_of_row_[static_cast<std::size_t>(extent.parameter)]) {
+      views[kind].extents.push_back(extent);
+    }
+  }
+  return views;
+}
+
+const std::map<std::string, Blob>& ReshardPlan::blobs(int rank) const {
+  static const std::map<std::string, Blob> kNone;
+  if (rank < source_.info().world_size) return source_.rank_blobs(rank);
+  const auto& surplus = source_.common().surplus_rank_blobs;
+  const auto found = surplus.find(rank);
+  return found == surplus.end() ? kNone : found->second;
+}
+
+}  // namespace zero::checkpoint
