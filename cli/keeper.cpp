@@ -16,6 +16,7 @@
 namespace zero::cli {
 namespace {
 
+// Other messages: a group to watch, or its negative to forget it.
 constexpr pid_t kAllIsOver = 0;
 constexpr int kPipe = 3;
 
@@ -36,7 +37,11 @@ constexpr int kPipe = 3;
     if (got < 0 && errno == EINTR) continue;
     if (got != sizeof group) break;
     if (group == kAllIsOver) ::_exit(0);
-    groups.push_back(group);
+    if (group > 0) {
+      groups.push_back(group);
+    } else {
+      std::erase(groups, -group);
+    }
   }
   for (const pid_t group : groups) ::kill(-group, SIGKILL);
   ::_exit(0);
@@ -60,16 +65,24 @@ Keeper::Keeper() {
 }
 
 Keeper::~Keeper() {
-  watch(kAllIsOver);
+  tell(kAllIsOver);
   pipe_.reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
 void Keeper::watch(pid_t process_group) noexcept {
+  tell(process_group);
+}
+
+void Keeper::forget(pid_t process_group) noexcept {
+  tell(-process_group);
+}
+
+void Keeper::tell(pid_t message) noexcept {
   // A pid is far below PIPE_BUF: it arrives whole. A keeper that somebody killed is no reason to
   // stop.
-  [[maybe_unused]] const ssize_t sent = ::write(pipe_.get(), &process_group, sizeof process_group);
+  [[maybe_unused]] const ssize_t sent = ::write(pipe_.get(), &message, sizeof message);
 }
 
 }  // namespace zero::cli

@@ -22,8 +22,13 @@ class Keeper {
 
   pid_t pid() const noexcept { return pid_; }
   void watch(pid_t process_group) noexcept;
+  /// All in it have been killed. Call it before the leader is reaped: afterwards the number may be
+  /// somebody else's.
+  void forget(pid_t process_group) noexcept;
 
  private:
+  void tell(pid_t message) noexcept;
+
   UniqueFd pipe_;
   pid_t pid_ = -1;
 };

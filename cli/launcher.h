@@ -1,17 +1,17 @@
 #pragma once
 
-/// Starts the ranks of one run, carries their output and signals, and takes all down when one
-/// fails.
+/// A whole run: one try, and others after deaths.
 
 #include "cli/rank_environment.h"
 
 namespace zero::cli {
 
-/// Runs `settings.program` on `settings.ranks` ranks until all have ended, and returns the exit
-/// code of `zero run`: 0 if all exited with 0, otherwise the first failing rank's (128 + signal for
-/// a signal), kNotFound or kCannotExecute if the program cannot be started. Serves the key-value
-/// store meanwhile. Throws IoError if the port is taken or the system has no process to give. Takes
-/// over the process's signals; call it once, on the main thread.
+/// Runs `settings.program` until a try (attempt.h) ends well, must not be repeated, or
+/// `settings.restarts` are used up (restart_policy.h), and returns the exit code of `zero run`: the
+/// last try's, or kInputOutput if all went well but output was lost. Each try has a key-value store
+/// of its own, served meanwhile, and new ports and a new secret; `settings.port` stays. Throws
+/// IoError if the port is taken or the system has no process to give. Takes over the process's
+/// signals; call it once, on the main thread.
 int launch(const RunSettings& settings);
 
 }  // namespace zero::cli

@@ -19,6 +19,7 @@ class Outlet {
   int error() const noexcept { return error_; }  ///< The errno that broke it, or 0.
   bool has_room() const noexcept { return queue_.size() < kFullBytes; }
   bool is_empty() const noexcept { return queue_.empty(); }
+  std::size_t bytes_queued() const noexcept { return queue_.size(); }
 
   void line(std::string_view prefix, std::string_view text);
   /// A line that the next one overwrites: drawn on a terminal, dropped elsewhere.

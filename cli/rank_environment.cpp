@@ -14,16 +14,16 @@ constexpr const char* kMallocThreshold = "1073741824";
 
 }  // namespace
 
-Variables rank_environment(Variables base, const RunSettings& settings, const RunIdentity& identity,
+Variables rank_environment(Variables base, const RunSettings& settings, const TryIdentity& identity,
                            int rank) {
   Variables variables = std::move(base);
-  const std::string size = std::to_string(settings.ranks);
+  const std::string size = std::to_string(identity.ranks);
   variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
   variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = size;
   variables["MASTER_ADDR"] = "127.0.0.1";
   variables["MASTER_PORT"] = std::to_string(identity.master_port);
   variables["TORCHELASTIC_RUN_ID"] = identity.run_id;
-  variables["TORCHELASTIC_RESTART_COUNT"] = "0";
+  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(identity.restart_count);
   variables["ZERO_STORE"] = "127.0.0.1:" + std::to_string(identity.store_port);
   variables["ZERO_SECRET"] = identity.secret;
   variables["OMP_NUM_THREADS"] = variables["MKL_NUM_THREADS"] = std::to_string(settings.threads);

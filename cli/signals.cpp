@@ -18,6 +18,10 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
+bool asks_to_end(int signal) noexcept {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+}
+
 Signals::Signals() {
   sigset_t handled;
   sigemptyset(&handled);

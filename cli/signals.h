@@ -9,6 +9,9 @@
 
 namespace zero::cli {
 
+/// SIGINT, SIGTERM or SIGHUP: the user or the system wants the run to end.
+bool asks_to_end(int signal) noexcept;
+
 /// Blocks the signals that a launcher handles, for the calling thread and those that it starts, and
 /// reads them one by one. SIGHUP and SIGINT stay as they are where the caller ignores them (nohup,
 /// background jobs of a script).

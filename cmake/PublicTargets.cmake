@@ -13,15 +13,28 @@ zero_public_target(zero_core core
   libzero/collective/plugin_abi.h
   libzero/layout/layout.h
   libzero/optim/loss_scaler.h)
+zero_public_target(zero_checkpoint_core checkpoint_core
+  checkpoint/store.h
+  checkpoint/training_state.h)
 zero_public_target(zero_zero zero
+  libzero/optim/load_parameters.h
   libzero/optim/memory_report.h
   libzero/optim/named_tensors.h
   libzero/optim/optimizer.h
   libzero/optim/options.h
+  libzero/optim/resume.h
   libzero/optim/step_result.h
+  libzero/train/checkpointer.h
   libzero/train/device.h
+  libzero/train/stop_signals.h
   libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.
+if(TARGET zero_checkpoint)
+  zero_public_target(zero_checkpoint checkpoint  # zero::zero links it
+    checkpoint/file_system.h
+    checkpoint/hdf5_store.h
+    checkpoint/memory_store.h)
+endif()
 if(TARGET zero_rendezvous)
   zero_public_target(zero_rendezvous rendezvous backends/rendezvous/topology.h)  # zero::connect links it
 endif()

@@ -33,7 +33,7 @@ class DeadRank(unittest.TestCase):
               round(took, 3), "s")
         self.assertEqual(code, 128 + 9, text)
         self.assertLess(took, 2.0 * ranks.SLOWDOWN)
-        self.assertRegex(text, r"rank 2 was killed by signal 9")
+        self.assertRegex(text, r"rank 2 was killed by SIGKILL")
         for rank in (0, 1):
             self.assertIn(rank, heard, text)
             self.assertLess(heard[rank][0], 1.0 * ranks.SLOWDOWN)

@@ -9,3 +9,4 @@
 #include "libzero/collective/collective.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/train/device.h"
+#include "libzero/train/stop_signals.h"

@@ -15,7 +15,8 @@ namespace zero::checkpoint {
 /// rank; they are collective only as far as the saves themselves are.
 class BackgroundSaver {
  public:
-  /// `comm` is used by the saver's thread alone: a communicator of its own (split()).
+  /// `comm` is used by the saver's thread alone: a communicator of its own (split()). Whoever made
+  /// it shuts it down, once this is destroyed on all ranks. Throws ContractError for a null.
   BackgroundSaver(std::shared_ptr<Store> store, std::shared_ptr<Collective> comm);
 
   /// Waits for the save in flight, never throws; a failure that nobody asked for is lost.
@@ -24,7 +25,8 @@ class BackgroundSaver {
   /// Waits for the save in flight and throws its error, if it has one (the new save is not started
   /// then). Otherwise copies `common` and the memory that `part` points to, and returns: what the
   /// caller changes afterwards is not in the checkpoint. The copy's memory is kept for the next
-  /// call.
+  /// call; where there is none, the save fails on all ranks as if this one had refused it. An
+  /// outcome that nobody asked for before is dropped.
   void start(const CommonState& common, const RankPart& part);
 
   /// The outcome of a save that has ended since the last call, once; nothing while one is in flight

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/file_system.h"
@@ -22,8 +23,11 @@ struct Candidates {
 /// Collective. What `from` names: a checkpoint's directory (it holds MANIFEST.json), or a root,
 /// whose newest checkpoint is meant. With `fall_back` the older ones of the root follow, newest
 /// first, and damaged ones are passed over with a warning; without it a newest one that is damaged
-/// makes every rank throw FormatError. LATEST is never trusted. An empty or missing root gives no
-/// directory. Throws IoError on every rank if rank 0 cannot look.
+/// makes every rank throw FormatError. LATEST is never trusted; that it is missing, or names what
+/// is not there, is a warning. An empty or missing root gives no directory. But every rank throws
+/// FormatError, with `fall_back` too, where there are checkpoints and none is whole, or where
+/// `from` is what is left of one (training must not silently start anew), and IoError if rank 0
+/// cannot look.
 Candidates find_candidates(FileSystem& files, const std::string& from, bool fall_back,
                            Collective& comm);
 

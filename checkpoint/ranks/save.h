@@ -34,7 +34,8 @@ struct RankPart {
 /// the phase (begin, write, commit): ContractError where a rank refused or the step exists,
 /// CommitUnknown, IoError; nothing has changed then but for CommitUnknown, and training can go on.
 /// Throws CommError if a rank died or fell silent: nothing was committed, unless rank 0 had done so
-/// already.
+/// already. A rank falls silent after the timeout of `comm`: that must be longer than ranks may
+/// differ in writing their parts, and than the commit takes.
 SaveOutcome save_on_ranks(Store& store, const CommonState& common, const RankPart& part,
                           Collective& comm);
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/file_system.h"
@@ -37,7 +38,8 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Null if there is none.
   const SafetensorsEntry* find(std::string_view name) const;
-  /// Bytes [offset, offset + dst.size()) of a tensor. Throws ContractError beyond it, IoError.
+  /// Bytes [offset, offset + dst.size()) of a tensor of this file. Throws ContractError beyond it,
+  /// IoError, FormatError if the file has shrunk since.
   void read(const SafetensorsEntry& entry, std::uint64_t offset, std::span<std::byte> dst) const;
 
  private:
@@ -49,9 +51,12 @@ class SafetensorsFile {
 };
 
 /// `path` may be one .safetensors file, or a "*.safetensors.index.json" beside its parts
-/// (weight_map: name -> file name without a path).
+/// (weight_map: name -> file name without a path). Tensors of parts that the index does not name
+/// are not there. Any number of threads may call it.
 class SafetensorsWeights {
  public:
+  /// Throws FormatError (see SafetensorsFile; an index that is malformed, names paths, or tensors
+  /// that their part does not hold; aliases of tensors that are not there), IoError.
   SafetensorsWeights(FileSystem& files, const std::string& path);
 
   struct Found {

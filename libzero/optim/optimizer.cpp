@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "libzero/optim/build_plan.h"
+#include "libzero/optim/checkpoint_state.h"
+#include "libzero/optim/checkpoints_on_disk.h"
 #include "libzero/optim/optimizer_impl.h"
 
 namespace zero {
@@ -54,22 +56,8 @@ void Optimizer::backward(const at::Tensor& loss, std::int64_t weight) {
 }
 
 StepResult Optimizer::step() {
-  std::vector<AdamWOptions> groups;
-  std::string fault;
-  for (const auto& group : param_groups()) {
-    const auto* options = dynamic_cast<const AdamWOptions*>(&group.options());
-    if (options == nullptr)
-      fault = "step: a parameter group's options are no zero::AdamWOptions any more";
-    groups.push_back(options != nullptr ? *options : AdamWOptions());
-  }
-  const std::size_t built = impl_->options_.groups().size() + 1;
-  if (groups.size() != built) {
-    fault =
-        "step: parameter groups were added or taken away after the optimizer was built; build a "
-        "new one: " +
-        std::to_string(groups.size()) + " instead of " + std::to_string(built);
-  }
-  return impl_->step(groups, std::move(fault));
+  PresentGroups groups = present_groups(*this, impl_->options_.groups().size() + 1, "step");
+  return impl_->step(groups.options, std::move(groups.fault));
 }
 
 at::Tensor Optimizer::step(LossClosure closure) {
@@ -88,6 +76,10 @@ void Optimizer::zero_grad() {
 void Optimizer::refresh_masters() {
   impl_->refresh_masters();
 }
+ParametersReport Optimizer::load_parameters(const std::string& file,
+                                            const LoadParametersOptions& options) {
+  return impl_->load_parameters(file, options);
+}
 at::Tensor Optimizer::gather(const std::string& name, StateKind kind) {
   return impl_->gather(name, kind);
 }
@@ -103,8 +95,45 @@ const Layout& Optimizer::layout() const noexcept {
 std::int64_t Optimizer::steps_applied() const noexcept {
   return impl_->steps_applied_;
 }
+std::int64_t Optimizer::steps_taken() const noexcept {
+  return impl_->windows_ended_;
+}
 double Optimizer::loss_scale() const noexcept {
   return impl_->scaler_.scale();
+}
+void Optimizer::save(const std::string& root, const TrainerState& trainer) {
+  save(*open_store(root), trainer);
+}
+void Optimizer::save(checkpoint::Store& store, const TrainerState& trainer) {
+  impl_->save(store, present_groups(*this, impl_->options_.groups().size() + 1, "save"), trainer);
+}
+LoadReport Optimizer::load(const std::string& from, const LoadOptions& options) {
+  return impl_->load(*this, {.from = from}, options);
+}
+LoadReport Optimizer::load(checkpoint::Store& store, std::int64_t step,
+                           const LoadOptions& options) {
+  return impl_->load(*this, {.store = &store, .step = step}, options);
+}
+void Optimizer::save(torch::serialize::OutputArchive&) const {
+  throw ContractError(
+      "optimizer: torch::save() would write one rank's memory only; call Optimizer::save(root) on "
+      "every rank");
+}
+void Optimizer::load(torch::serialize::InputArchive&) {
+  throw ContractError(
+      "optimizer: torch::load() knows one rank's memory only; call Optimizer::load(root) on every "
+      "rank");
+}
+CheckpointState CheckpointAccess::state(const TrainerState& trainer) const {
+  Optimizer::Impl& impl = *optimizer_.impl_;
+  return impl.checkpoint_state(
+      present_groups(optimizer_, impl.options_.groups().size() + 1, "save"), trainer);
+}
+std::shared_ptr<Collective> CheckpointAccess::comm() const {
+  return optimizer_.impl_->checkpoint_comm();
+}
+void Optimizer::request_stop() noexcept {
+  impl_->stop_requested_.store(true);
 }
 void Optimizer::shutdown() {
   impl_->shutdown();

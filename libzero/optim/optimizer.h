@@ -25,10 +25,16 @@
 
 #include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
+#include "libzero/optim/load_parameters.h"
 #include "libzero/optim/memory_report.h"
 #include "libzero/optim/named_tensors.h"
 #include "libzero/optim/options.h"
+#include "libzero/optim/resume.h"
 #include "libzero/optim/step_result.h"
+
+namespace zero::checkpoint {
+class Store;
+}
 
 namespace zero {
 
@@ -67,9 +73,10 @@ struct ShardView {
 ///
 /// Errors. ContractError: nothing was changed, but the gradients of the present window are dropped
 /// where the ranks disagreed. CommError: the optimizer is dead; every later call but those that
-/// only report (memory(), layout(), steps_applied(), loss_scale()) and shutdown() throws, and if
-/// the failure fell into the update the message says that parameters may stand at two different
-/// steps: start again from saved weights; otherwise it says that they were not changed.
+/// only report (memory(), layout(), steps_applied(), steps_taken(), loss_scale()) and shutdown()
+/// throws, and if the failure fell into the update the message says that parameters may stand at
+/// two different steps: start again from saved weights; otherwise it says that they were not
+/// changed.
 class Optimizer : public torch::optim::Optimizer {
  public:
   /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers
@@ -121,6 +128,20 @@ class Optimizer : public torch::optim::Optimizer {
   /// everybody's and as masters.
   void refresh_masters();
 
+  /// Collective: rank 0 reads a .safetensors file, or a *.safetensors.index.json beside its parts,
+  /// and every rank's parameters and buffers become what it holds; rank 0's arguments count. The
+  /// masters of 16-bit parameters become the file's values in full float32 precision, the
+  /// parameters are rounded from them. Moments, step counts and loss scale stay; the gradients of
+  /// the present window are dropped. A tied parameter is found under any of its names. Needs 4
+  /// bytes for each parameter, divided by the ranks, while it runs.
+  ///
+  /// Everything is read and checked before anything is changed. Throws, on every rank alike,
+  /// ContractError with all names, shapes and dtypes that do not fit, FormatError, IoError,
+  /// Unavailable (a build without checkpoints), Error (no memory): nothing was changed. CommError
+  /// kills the optimizer.
+  ParametersReport load_parameters(const std::string& file,
+                                   const LoadParametersOptions& options = {});
+
   /// Collective: one parameter's state, whole, as a float32 tensor of its shape, on every rank. A
   /// tied parameter answers under each name. Throws ContractError for a name that is unknown or not
   /// trainable; the window stays as it is.
@@ -131,15 +152,62 @@ class Optimizer : public torch::optim::Optimizer {
   /// refresh_masters() if you must.
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
 
+  /// Collective: saves the present state as checkpoint number steps_taken() under `root`, which is
+  /// made if it is missing (its parent must exist), and returns when it is on the disk
+  /// (docs/checkpoints.md says what is in it). Not in the middle of a window: between a step() and
+  /// the next backward().
+  ///
+  /// Whatever fails on one rank, every rank throws the same error, naming that rank, and the
+  /// optimizer is as it was: training can go on, also after CommitUnknown (checkpoint/store.h) and
+  /// IoError. ContractError in the middle of a window, if the step has a checkpoint already, or for
+  /// what a rank cannot save: keys of `trainer` that break the rules, or values of `trainer`,
+  /// options of groups or buffers' shapes that differ between ranks. CommError if a rank died or
+  /// fell silent, which kills this optimizer. Throws Unavailable in a build without HDF5.
+  void save(const std::string& root, const TrainerState& trainer = {});
+
+  /// The same into a store of whatever kind; each rank passes its own, of the same root.
+  void save(checkpoint::Store& store, const TrainerState& trainer = {});
+
+  /// Collective: takes over a checkpoint. `from` is a checkpoint's directory, or a root, whose
+  /// newest checkpoint is meant; an empty or missing root is no error: `found` of the report is
+  /// false then. Every parameter, moment, frozen parameter and buffer, the loss scale, the steps,
+  /// the options of the groups and LibTorch's CPU random state are as they were when it was saved,
+  /// and training goes on with the same bits; what LoadOptions made different is in the report.
+  /// Not in the middle of a window.
+  ///
+  /// Everything is read and checked on every rank before anything is touched: after ContractError,
+  /// FormatError and IoError, which every rank throws alike, the optimizer and the model are as
+  /// they were. ContractError if model, options or world differ from what was saved in a way that
+  /// `options` do not allow, listing all differences and, for another world size, the command that
+  /// reshards; and for `from` or `options` that differ between ranks. FormatError for a damaged
+  /// checkpoint. CommError if a rank died or fell silent, which kills this optimizer. Throws
+  /// Unavailable in a build without HDF5.
+  LoadReport load(const std::string& from, const LoadOptions& options = {});
+
+  /// The same for one step of a store of whatever kind. Throws ContractError if there is none.
+  LoadReport load(checkpoint::Store& store, std::int64_t step, const LoadOptions& options = {});
+
+  /// torch::save() and torch::load() see one rank's memory: both throw ContractError.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+
   MemoryReport memory() const;
   const Layout& layout() const noexcept;
   std::int64_t steps_applied() const noexcept;
+  /// Windows that step() ended, applied or skipped: the number of a checkpoint saved now.
+  std::int64_t steps_taken() const noexcept;
   double loss_scale() const noexcept;
+
+  /// Not collective; any thread, and a signal handler, while this lives. The result of the step
+  /// that ends next says stop_requested on every rank, and so do those of all later ones: a step
+  /// that throws loses nothing. A call during step() may count for the step after it.
+  void request_stop() noexcept;
 
   /// Collective: leaves in good order. Later calls throw ContractError.
   void shutdown();
 
  private:
+  friend class CheckpointAccess;
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

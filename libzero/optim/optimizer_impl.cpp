@@ -103,6 +103,7 @@ void Optimizer::Impl::require_same_shapes() const {
 
 void Optimizer::Impl::die(const std::string& consequence, const char* why) {
   comm_->abort(why);  // so that the others hear of it
+  if (checkpoint_comm_) checkpoint_comm_->abort(why);
   dead_because_ =
       "optimizer: refuses to go on after a communication error; " + consequence + ": " + why;
   throw CommError(std::string(why) + "; " + consequence);
@@ -222,6 +223,7 @@ MemoryReport Optimizer::Impl::memory() const {
 void Optimizer::Impl::shutdown() {
   if (std::exchange(shut_down_, true)) return;
   if (dead_because_.empty()) queue_.drain();
+  if (checkpoint_comm_) checkpoint_comm_->shutdown();
   comm_->shutdown();
 }
 

@@ -2,8 +2,10 @@
 
 /// The optimizer behind its public face: the one place that sees reducer, state, vote and update
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
-/// optimizer_step.cpp what ends it.
+/// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
+/// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,8 +15,11 @@
 
 #include "libzero/base/error.h"
 #include "libzero/optim/build_plan.h"
+#include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/comm_clock.h"
+#include "libzero/optim/fresh_state.h"
 #include "libzero/optim/gradient_reducer.h"
+#include "libzero/optim/group_options.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
@@ -35,10 +40,22 @@ class Optimizer::Impl {
   StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
   void zero_grad();
   void refresh_masters();
+  ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
   at::Tensor gather(const std::string& name, StateKind kind);
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
   MemoryReport memory() const;
   void shutdown();
+
+  /// See CheckpointAccess.
+  CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
+  std::shared_ptr<Collective> checkpoint_comm();
+  void save(checkpoint::Store& store, const PresentGroups& groups, const TrainerState& trainer);
+  struct LoadSource {
+    checkpoint::Store* store = nullptr;  // null: by path
+    std::int64_t step = 0;
+    std::string from;
+  };
+  LoadReport load(Optimizer& face, const LoadSource& source, const LoadOptions& options);
 
   const Options options_;
   ParameterTable table_;
@@ -46,11 +63,17 @@ class Optimizer::Impl {
   const Layout layout_;
   LossScaler scaler_;
   std::int64_t steps_applied_ = 0;
+  std::int64_t windows_ended_ = 0;  // applied or skipped
+  std::atomic<bool> stop_requested_ = false;
+  static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler sets it
 
  private:
   static constexpr const char* kParametersMixed =
       "parameters may stand at two different steps, start again from saved weights";
   static constexpr const char* kNothingChanged = "no parameter was changed since the last step";
+
+  static constexpr const char* kHalfLoaded =
+      "a checkpoint was put in place in part, start again and load it";
 
   void require_alive() const;
   void say(LogLevel level, const std::string& line) const;
@@ -62,9 +85,23 @@ class Optimizer::Impl {
   StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
   void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  void mark_parameters_changed();
   void drop_window();
   void discard_window();
   double present_gradient_scale();
+  struct PreparedLoad;
+  LoadTarget load_target();
+  void require_ready_to_load(const PresentGroups& groups) const;
+  void plan_load_of(const checkpoint::Reader& reader, const std::string& directory,
+                    const PresentGroups& groups, const LoadOptions& options,
+                    PreparedLoad& load) const;
+  PreparedLoad prepare_load(const std::function<std::unique_ptr<checkpoint::Reader>()>& open,
+                            const std::string& directory, const PresentGroups& groups,
+                            const LoadOptions& options);
+  PreparedLoad prepare_load_from(const std::string& from, const PresentGroups& groups,
+                                 const LoadOptions& options);
+  void put_in_place(Optimizer& face, PreparedLoad& load);
+  void gather_parameters();
   [[noreturn]] void die(const std::string& consequence, const char* why);
   /// Runs a collective part; a CommError kills the optimizer, with `consequence` in its message and
   /// in those of later calls.
@@ -74,8 +111,13 @@ class Optimizer::Impl {
   /// same calls.
   template <typename Function>
   auto matched(Function function);
+  /// Runs collectives of a checkpoint: a CommError kills the optimizer, any other error leaves it
+  /// as it was.
+  template <typename Function>
+  auto checkpointing(const std::string& consequence, Function function);
 
   std::shared_ptr<Collective> comm_;
+  std::shared_ptr<Collective> checkpoint_comm_;  // null until the first checkpoint
   std::vector<BucketState> states_;
   AlignedArray<std::byte> staging_;
   CommClock clock_;
@@ -83,8 +125,7 @@ class Optimizer::Impl {
   StateAccess state_access_;
   std::vector<BackwardCall> calls_;  // of the present window
   bool backward_failed_ = false;
-  double gradient_scale_ = 1;       // loss scale times sum of weights of what the accumulators hold
-  std::int64_t windows_ended_ = 0;  // applied or skipped
+  double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
   bool shut_down_ = false;
   TaskQueue queue_;  // its thread uses all of the above: it ends first
@@ -100,6 +141,15 @@ auto Optimizer::Impl::matched(Function function) {
         std::string("the ranks made different numbers of backward calls; make as many on every "
                     "rank before step(); the gradients of this window are dropped: ") +
         error.what());
+  }
+}
+
+template <typename Function>
+auto Optimizer::Impl::checkpointing(const std::string& consequence, Function function) {
+  try {
+    return function();
+  } catch (const CommError& error) {
+    die(consequence, error.what());
   }
 }
 

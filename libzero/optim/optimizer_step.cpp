@@ -19,17 +19,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Empty, or why these options of the parameter groups cannot be stepped with.
-std::string fault_of(const std::vector<AdamWOptions>& groups) {
-  try {
-    for (std::size_t i = 0; i < groups.size(); ++i)
-      require_valid(groups[i], "step: group " + std::to_string(i));
-  } catch (const ContractError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 std::string describe_all(const std::vector<AdamWOptions>& groups) {
   std::string text;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -60,6 +49,7 @@ StepVote Optimizer::Impl::make_vote() {
   if (!vote.finite) find_nonfinite(vote);
   if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
   if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
+  vote.stop = stop_requested_.load();
   vote.calls = calls_;
   return vote;
 }
@@ -110,7 +100,7 @@ void Optimizer::Impl::require_sound_window(const StepTally& tally, const std::st
 StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::string fault) {
   if (fault.empty()) fault = first_reshaped(table_);
   if (fault.empty()) fault = first_refrozen(table_);
-  if (fault.empty()) fault = fault_of(groups);
+  if (fault.empty()) fault = fault_of(groups, "step");
   const std::string label = "step " + std::to_string(windows_ended_ + 1) + " after " +
                             std::to_string(calls_.size()) + " backward calls";
   return guarded(kNothingChanged, [&] {
@@ -154,6 +144,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   scaler_.update(/*overflow=*/!decision.apply);
   result.step = steps_applied_;
   result.next_loss_scale = scaler_.scale();
+  result.stop_requested = tally.stop;
   result.consecutive_skips = scaler_.state().consecutive_skips;
   if (!result.applied) {
     say(LogLevel::kWarning, "step: skipped, " + result.reason + "; loss scale " +
@@ -206,6 +197,10 @@ void Optimizer::Impl::update_buckets(float gradient_factor,
     }
   }
   queue_.drain();
+  mark_parameters_changed();
+}
+
+void Optimizer::Impl::mark_parameters_changed() {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();
   }

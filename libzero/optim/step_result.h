@@ -24,6 +24,8 @@ struct StepResult {
   std::string overflow_parameter;  ///< First parameter (in registration order) with a gradient that
                                    ///< is not finite.
 
+  bool stop_requested = false;  ///< A rank asked to stop (Optimizer::request_stop): save and leave.
+
   double seconds = 0;  ///< Wall time of step().
   double comm_seconds =
       0;  ///< Time spent inside collectives since the previous step, most of it during backward.

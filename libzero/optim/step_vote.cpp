@@ -7,7 +7,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kFlagsAt = ExactSum::kWords;
-constexpr std::size_t kCallsAt = kFlagsAt + 5;
+constexpr std::size_t kCallsAt = kFlagsAt + 6;
 
 std::vector<std::int64_t> encode(const StepVote& vote) {
   std::vector<std::int64_t> words(vote.sum_of_squares.words().begin(),
@@ -17,6 +17,7 @@ std::vector<std::int64_t> encode(const StepVote& vote) {
   words.push_back(vote.unused_parameter);
   words.push_back(static_cast<std::int64_t>(vote.soundness));
   words.push_back(std::bit_cast<std::int64_t>(vote.options));
+  words.push_back(vote.stop ? 1 : 0);
   for (const BackwardCall& call : vote.calls) {
     words.push_back(std::bit_cast<std::int64_t>(call.loss));
     words.push_back(call.weight);
@@ -31,6 +32,7 @@ std::int32_t first_of(std::int32_t a, std::int32_t b) {
 
 void add_flags(StepTally& tally, std::span<const std::int64_t> words, int rank) {
   if (words[kFlagsAt] == 0) tally.finite = false;
+  if (words[kFlagsAt + 5] != 0) tally.stop = true;
   tally.nonfinite_parameter =
       first_of(tally.nonfinite_parameter, static_cast<std::int32_t>(words[kFlagsAt + 1]));
   const auto unused = static_cast<std::int32_t>(words[kFlagsAt + 2]);

@@ -35,6 +35,7 @@ struct StepVote {
       -1;  ///< First parameter without gradient, where that is an error.
   Soundness soundness = Soundness::kSound;
   std::uint64_t options = 0;        ///< Hash of the parameter groups' options, which must be alike.
+  bool stop = false;                ///< This rank asks everybody to save and leave.
   std::vector<BackwardCall> calls;  ///< In order; as many on every rank.
 };
 
@@ -47,6 +48,7 @@ struct StepTally {
   int failed_rank = -1;                   ///< First rank that is not sound.
   Soundness failure = Soundness::kSound;  ///< Its reason.
   int odd_rank = -1;                      ///< First rank with other options than rank 0.
+  bool stop = false;                      ///< A rank asks everybody to save and leave.
   std::int64_t weight = 0;
   double loss = 0;  ///< Weighted mean; losses added in global index order: call k of rank r is
                     ///< number k * size + r.

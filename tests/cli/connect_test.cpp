@@ -89,7 +89,20 @@ TEST(Connect, AKilledPeerBecomesAnErrorOfTheOthersBeforeTheyAreTakenDown) {
   const Result result = launched.wait();
   EXPECT_EQ(result.code, 128 + 9);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("rank 1 was killed by signal 9"), HasSubstr("[0] CommError")));
+              AllOf(HasSubstr("rank 1 was killed by SIGKILL"), HasSubstr("[0] CommError")));
+}
+
+TEST(Connect, RanksOfARestartMeetAnewAlsoOnAPortThatTheUserChose) {
+  const int port = rendezvous::StoreServer({}).port();  // free a moment ago
+  const Result result =
+      zero_run({"-n", "4", "--timeout", "20", "--port", std::to_string(port), "--restarts", "1",
+                "--min-ranks", "1", "--", RANK_PROBE, "die-in-first-try"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by SIGKILL; restart 1 of 1 with 2 of 4"));
+  for (const char* line : {"rank 0 of 4 over gloo: 10", "rank 3 of 4 over gloo: 10",
+                           "rank 0 of 2 over gloo: 3", "rank 1 of 2 over gloo: 3"}) {
+    EXPECT_THAT(result.out, HasSubstr(line));
+  }
 }
 
 TEST(Connect, UnknownBackendsAndBadTimeoutsAreRefusedByName) {

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <regex>
 #include <sstream>
 #include <stdexcept>
@@ -49,7 +48,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 char state_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text;
+  std::getline(file, text);  // nothing where the process vanishes meanwhile
   const std::size_t end = text.rfind(')');
   return end == std::string::npos || end + 2 >= text.size() ? '\0' : text[end + 2];
 }
@@ -167,8 +167,12 @@ Result zero_run(std::vector<std::string> arguments,
   return Launched(command, std::move(environment)).wait();
 }
 
-std::vector<std::string> shell_ranks(int ranks, const std::string& script) {
-  return {ZERO_COMMAND, "run", "-n", std::to_string(ranks), "--", "sh", "-c", script};
+std::vector<std::string> shell_ranks(int ranks, const std::string& script,
+                                     const std::vector<std::string>& options) {
+  std::vector<std::string> command = {ZERO_COMMAND, "run", "-n", std::to_string(ranks)};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"--", "sh", "-c", script});
+  return command;
 }
 
 bool is_gone(pid_t pid, milliseconds limit) {

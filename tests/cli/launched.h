@@ -62,8 +62,9 @@ class Launched {
 Result zero_run(std::vector<std::string> arguments,
                 std::map<std::string, std::string> environment = {});
 
-/// {ZERO_COMMAND, "run", "-n", ranks, "--", "sh", "-c", script}
-std::vector<std::string> shell_ranks(int ranks, const std::string& script);
+/// {ZERO_COMMAND, "run", "-n", ranks, options..., "--", "sh", "-c", script}
+std::vector<std::string> shell_ranks(int ranks, const std::string& script,
+                                     const std::vector<std::string>& options = {});
 
 /// False if the process is still there (other than as a zombie) after the deadline.
 bool is_gone(pid_t pid, std::chrono::milliseconds limit = kDeadline);

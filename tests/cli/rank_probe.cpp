@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 
@@ -19,6 +21,11 @@ std::int64_t sum_of_ranks(zero::Collective& collective) {
   return sum;
 }
 
+bool is_first_try() {
+  const char* count = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return count != nullptr && std::string(count) == "0";
+}
+
 int run(const std::string& what) {
   const auto collective = zero::connect();
   std::cout << "rank " << collective->rank() << " of " << collective->size() << " over "
@@ -28,6 +35,10 @@ int run(const std::string& what) {
     for (;;) ::pause();
   }
   if (what == "hang-in-rank-1") sum_of_ranks(*collective);
+  if (what == "die-in-first-try" && is_first_try()) {
+    if (collective->rank() == 1) ::raise(SIGKILL);
+    sum_of_ranks(*collective);
+  }
   collective->shutdown();
   return 0;
 }

@@ -38,8 +38,23 @@ TEST(RunOptions, BadUsageIsOneLineAndExitsWithTwo) {
   expect_usage_error(zero_run({"-n", "2", "true"}), "true; write the program behind --");
   expect_usage_error(zero_run({"-n", "2", "--threads", "0", "--", "true"}), "--threads");
   expect_usage_error(zero_run({"-n", "2", "--port", "65536", "--", "true"}), "--port");
+  expect_usage_error(zero_run({"-n", "2", "--grace", "-1", "--", "true"}), "--grace");
   expect_usage_error(Launched({ZERO_COMMAND}).wait(), "no command");
   expect_usage_error(Launched({ZERO_COMMAND, "frobnicate"}).wait(), "frobnicate");
+}
+
+TEST(RunOptions, RestartsThatMakeNoSenseAreUsageErrors) {
+  const auto refused = [](std::vector<std::string> options, const std::string& about) {
+    options.insert(options.end(), {"-n", "4", "--", "true"});
+    expect_usage_error(zero_run(options), about);
+  };
+  refused({"--restarts", "-1"}, "--restarts");
+  refused({"--restarts", "1", "--min-ranks", "0"}, "--min-ranks");
+  refused({"--restarts", "1", "--min-ranks", "5"}, "--min-ranks must not be more than --ranks");
+  refused({"--min-ranks", "2"}, "--restarts");
+  refused({"--restarts", "1", "--micro-batches", "8"}, "--min-ranks");
+  refused({"--restarts", "1", "--min-ranks", "1", "--micro-batches", "10"},
+          "--micro-batches must be a multiple of --ranks");
 }
 
 TEST(RunOptions, HelpAndVersionExitWithZero) {

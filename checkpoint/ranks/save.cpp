@@ -1,0 +1,191 @@
+#include "checkpoint/ranks/save.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+#include "checkpoint/ranks/choose.h"
+#include "checkpoint/ranks/common_facts.h"
+#include "checkpoint/ranks/exchange.h"
+#include "checkpoint/ranks/failure.h"
+
+namespace zero::checkpoint {
+namespace {
+
+std::uint64_t bytes_of(const RankState& state) {
+  std::uint64_t bytes = 0;
+  for (const StateView& view : state.states) {
+    for (const auto piece : view.pieces) bytes += piece.size();
+  }
+  return bytes;
+}
+
+/// One save, phase by phase. Its writer goes with it: what was not committed is aborted.
+class RanksSave {
+ public:
+  RanksSave(Store& store, const CommonState& common, const RankPart& part, Collective& comm)
+      : store_(store), common_(common), part_(part), comm_(comm) {}
+
+  SaveOutcome run() {
+    agree();
+    begin();
+    const std::vector<std::string> receipts = write();
+    return commit(receipts);
+  }
+
+ private:
+  std::string label(const std::string& what) const {
+    return "checkpoint of step " + std::to_string(common_.step) + ": " + what;
+  }
+  std::string where() const { return "step " + std::to_string(step_); }
+
+  /// Nothing is written unless every rank can save, and means to save the same.
+  void agree() {
+    const std::int64_t mine[] = {static_cast<std::int64_t>(hash_of(common_)),
+                                 part_.refusal.empty() ? 0 : 1, common_.step};
+    std::vector<std::int64_t> all(std::size(mine) * static_cast<std::size_t>(comm_.size()));
+    comm_
+        .all_gather({mine, std::size(mine), DType::kInt64},
+                    {all.data(), static_cast<std::int64_t>(all.size()), DType::kInt64},
+                    label("phase begin, who can save what"))
+        ->wait();
+    step_ = all[2];
+    bool refused = false, differs = false;
+    for (std::size_t i = 0; i < all.size(); i += std::size(mine)) {
+      differs = differs || all[i] != all[0];
+      refused = refused || all[i + 1] != 0;
+    }
+    if (refused) {
+      throw ContractError("a rank cannot save, nothing was written: " + where() +
+                          ", phase begin, " +
+                          first_problem(part_.refusal, comm_, label("refusals")));
+    }
+    if (differs) {
+      throw ContractError(
+          "ranks disagree about what they share, nothing was written; build that part of the "
+          "state alike on every rank: " +
+          where() + ", phase begin: " + describe_disagreement(common_, comm_));
+    }
+  }
+
+  void begin() {
+    std::optional<Failure> failure;
+    if (comm_.rank() == 0) {
+      failure = attempt([&] { writer_ = store_.begin(common_, comm_.size()); });
+    }
+    MessageWriter message;
+    message.add(to_message(failure)).add(writer_ ? writer_->ticket() : std::string());
+    const std::string heard =
+        broadcast_message(message.take(), comm_, label("phase begin, ticket"));
+    MessageReader in(heard);
+    failure = parse_failure(in.text());
+    if (failure) fail(*failure, 0, "begin", 0);
+    ticket_ = in.text();
+  }
+
+  /// Rank 0 gets all receipts.
+  std::vector<std::string> write() {
+    std::string phase = "begin", receipt;
+    const std::optional<Failure> failure = attempt([&] {
+      if (comm_.rank() != 0) writer_ = store_.join(ticket_, common_, comm_.size());
+      phase = "write";
+      receipt = put();
+    });
+    std::string bad_news;
+    if (failure) bad_news = MessageWriter().add(to_message(failure)).add(phase).take();
+    const auto news =
+        gather_messages(bad_news, Receivers::kEveryRank, comm_, label("phase write, who failed"));
+    const auto failed = [](const std::string& message) { return !message.empty(); };
+    const auto first = std::find_if(news.begin(), news.end(), failed);
+    if (first != news.end()) {
+      MessageReader in(*first);
+      const auto theirs = parse_failure(in.text());
+      if (!theirs) throw LocalFailure("another rank's error arrived damaged");
+      fail(*theirs, static_cast<int>(first - news.begin()), in.text(),
+           static_cast<int>(std::count_if(first + 1, news.end(), failed)));
+    }
+    return gather_messages(receipt, Receivers::kRankZero, comm_, label("phase write, receipts"));
+  }
+
+  std::string put() {
+    const std::string receipt = writer_->put(comm_.rank(), part_.state);
+    std::string message =
+        MessageWriter().add(static_cast<std::int64_t>(bytes_of(part_.state))).add(receipt).take();
+    ZERO_REQUIRE(message.size() <= static_cast<std::size_t>(kMaxMessageBytes),
+                 "a rank's blobs are too large, 1 GiB is the most: " +
+                     std::to_string(message.size()) + " bytes");
+    return message;
+  }
+
+  SaveOutcome commit(const std::vector<std::string>& receipts) {
+    CommitResult result;
+    std::int64_t bytes = 0;
+    std::optional<Failure> failure;
+    if (comm_.rank() == 0) {
+      failure = attempt([&] {
+        bytes = accept(receipts);
+        result = writer_->commit();
+      });
+    }
+    MessageWriter message;
+    message.add(to_message(failure)).add(bytes);
+    message.add(static_cast<std::int64_t>(result.warnings.size()));
+    for (const std::string& warning : result.warnings) message.add(bounded_text(warning));
+    const std::string heard =
+        broadcast_message(message.take(), comm_, label("phase commit, outcome"));
+    MessageReader in(heard);
+    failure = parse_failure(in.text());
+    if (failure) fail(*failure, 0, "commit", 0);
+    SaveOutcome outcome{step_, static_cast<std::uint64_t>(in.number()), 0, {}};
+    for (std::int64_t left = in.number(); left > 0; --left) outcome.warnings.push_back(in.text());
+    return outcome;
+  }
+
+  /// Returns the bytes of all ranks.
+  std::int64_t accept(const std::vector<std::string>& receipts) {
+    std::int64_t bytes = 0;
+    for (std::size_t rank = 0; rank < receipts.size(); ++rank) {
+      MessageReader in(receipts[rank]);
+      bytes += in.number();
+      const std::string receipt = in.text();
+      if (rank != 0) writer_->accept(receipt);
+    }
+    return bytes;
+  }
+
+  [[noreturn]] void fail(const Failure& failure, int rank, const std::string& phase,
+                         int others) const {
+    const std::string start = failure.kind == Failure::Kind::kCommitUnknown
+                                  ? "it is not known whether a checkpoint was saved: "
+                                  : "a checkpoint was not saved, the older ones are untouched and "
+                                    "training can go on: ";
+    std::string text = start + where() + ", rank " + std::to_string(rank) + ", phase " + phase +
+                       ": " + failure.text;
+    if (others > 0) text += " (ranks that failed besides: " + std::to_string(others) + ")";
+    throw_failure(failure.kind, text);
+  }
+
+  Store& store_;
+  const CommonState& common_;
+  const RankPart& part_;
+  Collective& comm_;
+  std::int64_t step_ = 0;  ///< Rank 0's: all ranks' errors must have the same text.
+  std::string ticket_;
+  std::unique_ptr<Writer> writer_;
+};
+
+}  // namespace
+
+SaveOutcome save_on_ranks(Store& store, const CommonState& common, const RankPart& part,
+                          Collective& comm) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string what = "saving a checkpoint of step " + std::to_string(common.step);
+  SaveOutcome outcome =
+      together(comm, what, [&] { return RanksSave(store, common, part, comm).run(); });
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return outcome;
+}
+
+}  // namespace zero::checkpoint

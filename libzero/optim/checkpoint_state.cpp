@@ -1,0 +1,147 @@
+#include "libzero/optim/checkpoint_state.h"
+
+#include <exception>
+#include <utility>
+
+#include "checkpoint/ownership.h"
+#include "libzero/optim/checkpoint_rows.h"
+#include "libzero/optim/group_options.h"
+#include "libzero/optim/random_state.h"
+#include "libzero/optim/tensor_runs.h"
+#include "libzero/optim/trainer_keys.h"
+
+namespace zero {
+namespace {
+
+using checkpoint::CommonState;
+using checkpoint::StateView;
+
+constexpr DType kKnownDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt64,
+                                  DType::kUInt8};
+
+CommonState make_common(const CheckpointSource& source, const TrainerState& trainer) {
+  CommonState common;
+  common.step = source.steps_taken;
+  common.run_id = trainer.run_id;
+  common.stage = source.stage;
+  common.parameters = checkpoint_rows(source.table, source.buffers);
+  for (const AdamWOptions& group : source.groups) common.groups.push_back(named_options(group));
+  common.scaler = source.scaler;
+  common.counters = trainer.counters;
+  common.counters[std::string(kAppliedSteps)] = source.steps_applied;
+  checkpoint::put_layout_options(common, source.layout.options());
+  common.blobs = trainer.blobs;
+  return common;
+}
+
+/// Fills the views of one rank.
+class Views {
+ public:
+  Views(const CheckpointSource& source, CheckpointState& result)
+      : source_(source), result_(result) {}
+
+  void add_all() {
+    const checkpoint::Ownership ownership(result_.common, source_.world_size);
+    StateView master{"master", DType::kFloat32, {}, {}};
+    StateView exp_avg{"exp_avg", DType::kFloat32, {}, {}};
+    StateView exp_avg_sq{"exp_avg_sq", DType::kFloat32, {}, {}};
+    for (const Extent& extent : ownership.trainable(source_.rank)) {
+      add(master, extent, master_of(extent));
+      add(exp_avg, extent, moment_of(extent, &BucketState::exp_avg));
+      add(exp_avg_sq, extent, moment_of(extent, &BucketState::exp_avg_sq));
+    }
+    auto& states = result_.part.state.states;
+    states = {std::move(master), std::move(exp_avg), std::move(exp_avg_sq)};
+    for (const DType dtype : kKnownDTypes) {
+      StateView value{"value", dtype, {}, {}};
+      for (const Extent& extent : ownership.frozen(source_.rank)) {
+        if (row(extent).dtype == dtype) add(value, extent, value_of(extent));
+      }
+      if (!value.extents.empty()) states.push_back(std::move(value));
+    }
+  }
+
+ private:
+  const ParameterSpec& row(const Extent& extent) const {
+    return result_.common.parameters[static_cast<std::size_t>(extent.parameter)];
+  }
+
+  static void add(StateView& view, const Extent& extent, const void* data) {
+    const std::int64_t bytes = (extent.end - extent.begin) * size_of(view.dtype);
+    view.extents.push_back(extent);
+    view.pieces.emplace_back(static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes));
+  }
+
+  const void* moment_of(const Extent& extent, AlignedArray<float> BucketState::*moment) const {
+    const Slot slot = source_.layout.slot(extent.parameter);
+    const BucketState& state = source_.states[static_cast<std::size_t>(slot.bucket)];
+    return (state.*moment).data() + (slot.offset + extent.begin - state.stepped.begin);
+  }
+
+  const void* master_of(const Extent& extent) {
+    if (row(extent).dtype != DType::kFloat32) return moment_of(extent, &BucketState::master);
+    return elements_of(source_.table.tensors[static_cast<std::size_t>(extent.parameter)],
+                       extent.begin, extent.end - extent.begin);
+  }
+
+  const void* value_of(const Extent& extent) {
+    const auto index = static_cast<std::size_t>(extent.parameter);
+    const std::size_t parameters = source_.table.specs.size();
+    if (index < parameters) {
+      return elements_of(source_.table.tensors[index], extent.begin, extent.end - extent.begin);
+    }
+    const at::Tensor& buffer =
+        source_.buffers[index - parameters].tensor;  // belongs to rank 0 whole
+    return elements_of(buffer, 0, buffer.numel());
+  }
+
+  const void* elements_of(const at::Tensor& tensor, std::int64_t begin, std::int64_t count) {
+    if (const void* data = contiguous_element(tensor, begin)) return data;
+    auto& copy =
+        result_.copies.emplace_back(count * static_cast<std::int64_t>(tensor.element_size()));
+    read_elements(tensor, begin, count, copy.data());
+    return copy.data();
+  }
+
+  const CheckpointSource& source_;
+  CheckpointState& result_;
+};
+
+/// Empty, or why this cannot be saved, whoever asks.
+std::string fault_of_model(const CheckpointSource& source) {
+  std::string fault = first_reshaped(source.table);
+  if (fault.empty()) fault = first_refrozen(source.table);
+  if (fault.empty()) fault = fault_of(source.groups, "save");
+  for (const NamedTensor& buffer : source.buffers) {
+    if (!fault.empty()) break;
+    try {
+      require_dense_on_host(buffer, "buffer");
+    } catch (const ContractError& error) {
+      fault = error.what();
+    }
+  }
+  return fault;
+}
+
+}  // namespace
+
+CheckpointState make_checkpoint_state(const CheckpointSource& source, const TrainerState& trainer) {
+  CheckpointState result;
+  std::string& refusal = result.part.refusal;
+  refusal = source.refusal;
+  try {
+    if (refusal.empty()) refusal = problem_of_keys(trainer);
+    if (refusal.empty()) refusal = fault_of_model(source);
+    if (!refusal.empty()) return result;
+    result.common = make_common(source, trainer);
+    checkpoint::validate(result.common);
+    Views(source, result).add_all();
+    result.part.state.blobs = trainer.rank_blobs;
+    result.part.state.blobs[std::string(kRandomCpu)] = random_state();
+  } catch (const std::exception& error) {  // also out of memory: the other ranks wait for this one
+    refusal = error.what();
+  }
+  return result;
+}
+
+}  // namespace zero

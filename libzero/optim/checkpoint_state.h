@@ -1,0 +1,71 @@
+#pragma once
+
+/// What an optimizer hands to a checkpoint, and how a Checkpointer reaches it. Not for trainers.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/ranks/save.h"
+#include "checkpoint/training_state.h"
+#include "libzero/layout/layout.h"
+#include "libzero/optim/aligned_array.h"
+#include "libzero/optim/optimizer.h"
+#include "libzero/optim/parameter_table.h"
+#include "libzero/optim/resume.h"
+#include "libzero/optim/shard_state.h"
+
+namespace zero {
+
+/// One rank's present moment. Move-only; its views point into the optimizer, the model and
+/// `copies`, so it holds until the next backward(), step(), load() or change of the model.
+struct CheckpointState {
+  checkpoint::CommonState common;
+  checkpoint::RankPart part;
+  std::vector<AlignedArray<std::byte>> copies;  ///< Of what does not lie in one row-major piece.
+};
+
+/// Where the parts of a CheckpointState lie.
+struct CheckpointSource {
+  const ParameterTable& table;
+  const std::vector<NamedTensor>& buffers;
+  const Layout& layout;
+  const std::vector<BucketState>& states;
+  const std::vector<AdamWOptions>& groups;
+  int rank = 0;
+  int world_size = 1;
+  int stage = 0;
+  std::int64_t steps_taken = 0;
+  std::int64_t steps_applied = 0;
+  LossScalerState scaler;
+  std::string refusal;  ///< Empty, or why there is nothing to save: then no memory is looked at.
+};
+
+/// Copies nothing that lies in memory as the file has it. Never throws for what cannot be saved:
+/// part.refusal says why.
+CheckpointState make_checkpoint_state(const CheckpointSource& source, const TrainerState& trainer);
+
+/// The door into an Optimizer for those who save it: Optimizer itself, and Checkpointer. Called by
+/// the thread that trains.
+class CheckpointAccess {
+ public:
+  /// `optimizer` must outlive this.
+  explicit CheckpointAccess(Optimizer& optimizer) : optimizer_(optimizer) {}
+
+  /// Not collective. part.refusal is not empty in the middle of a window, where options of groups
+  /// or keys of the trainer break the rules, or where the model was changed. Throws ContractError
+  /// after shutdown(), CommError if the optimizer is dead.
+  CheckpointState state(const TrainerState& trainer) const;
+
+  /// Collective when called for the first time (a split of the optimizer's communicator, through
+  /// its queue). Training never uses it: save() and load() do, on this thread. Work on a thread of
+  /// its own needs a split() of this one. shutdown() leaves it. Throws as state() does; a CommError
+  /// kills the optimizer.
+  std::shared_ptr<Collective> comm() const;
+
+ private:
+  Optimizer& optimizer_;
+};
+
+}  // namespace zero

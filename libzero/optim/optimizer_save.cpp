@@ -1,0 +1,50 @@
+#include <string>
+
+#include "checkpoint/ranks/save.h"
+#include "libzero/optim/checkpoint_state.h"
+#include "libzero/optim/optimizer_impl.h"
+
+namespace zero {
+
+CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
+                                                  const TrainerState& trainer) const {
+  require_alive();
+  std::string refusal = groups.fault;
+  if (!calls_.empty()) {
+    refusal = "save: in the middle of a window; call step() or zero_grad() first: " +
+              std::to_string(calls_.size()) + " backward calls since the last step";
+  }
+  return make_checkpoint_state({.table = table_,
+                                .buffers = buffers_,
+                                .layout = layout_,
+                                .states = states_,
+                                .groups = groups.options,
+                                .rank = comm_->rank(),
+                                .world_size = comm_->size(),
+                                .stage = options_.stage(),
+                                .steps_taken = windows_ended_,
+                                .steps_applied = steps_applied_,
+                                .scaler = scaler_.state(),
+                                .refusal = refusal},
+                               trainer);
+}
+
+std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
+  require_alive();
+  if (checkpoint_comm_) return checkpoint_comm_;
+  guarded(kNothingChanged, [this] {
+    matched([this] { queue_.drain(); });
+    checkpoint_comm_ = comm_->split(/*color=*/0, /*key=*/comm_->rank());
+  });
+  return checkpoint_comm_;
+}
+
+void Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
+                           const TrainerState& trainer) {
+  const std::shared_ptr<Collective> comm = checkpoint_comm();
+  const CheckpointState state = checkpoint_state(groups, trainer);
+  checkpointing(kNothingChanged,
+                [&] { checkpoint::save_on_ranks(store, state.common, state.part, *comm); });
+}
+
+}  // namespace zero

@@ -1,0 +1,31 @@
+#include "libzero/optim/optimizer_impl.h"
+#include "libzero/optim/parameter_loader.h"
+
+namespace zero {
+
+ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
+                                                  const LoadParametersOptions& options) {
+  require_alive();
+  require_same_shapes();
+  guarded(kNothingChanged, [this] { matched([this] { queue_.drain(); }); });
+  ParameterLoader loader(layout_, table_, buffers_, states_, *comm_);
+  ParametersReport report;
+  try {
+    report = loader.stage([&] { return open_weights(file); }, options);
+  } catch (const CommError& error) {
+    die(kNothingChanged, error.what());
+  }
+  try {
+    loader.apply();
+  } catch (const std::exception& error) {  // of whatever type: some parameters are new
+    die(kParametersMixed, error.what());
+  }
+  discard_window();
+  for (std::size_t i = 0; i < table_.specs.size(); ++i) {
+    if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();
+  }
+  report.file = file;
+  return report;
+}
+
+}  // namespace zero

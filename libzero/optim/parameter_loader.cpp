@@ -1,0 +1,222 @@
+#include "libzero/optim/parameter_loader.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "libzero/base/error.h"
+#include "libzero/optim/rank_0.h"
+#include "libzero/optim/report_text.h"
+#include "libzero/optim/weight_types.h"
+
+namespace zero {
+namespace {
+
+constexpr const char* kLabel = "parameters from a file";
+constexpr std::size_t kMostProblems = 100;
+
+void require_fit(const WeightsPlan& plan) {
+  if (plan.problems.empty()) return;
+  std::string text =
+      "load_parameters: the file does not fit the model; nothing was changed. Correct the model or "
+      "the file, or allow the difference:";
+  for (std::size_t i = 0; i < std::min(plan.problems.size(), kMostProblems); ++i)
+    text += "\n  " + plan.problems[i];
+  if (plan.problems.size() > kMostProblems)
+    text += "\n  and " + std::to_string(plan.problems.size() - kMostProblems) + " more";
+  throw ContractError(text);
+}
+
+std::vector<std::int64_t> targets_of(const WeightsPlan& plan) {
+  std::vector<std::int64_t> targets;
+  for (const PlannedTensor& tensor : plan.tensors) targets.push_back(tensor.target);
+  return targets;
+}
+
+}  // namespace
+
+ParameterLoader::ParameterLoader(const Layout& layout, ParameterTable& table,
+                                 const std::vector<NamedTensor>& buffers,
+                                 std::vector<BucketState>& states, Collective& comm,
+                                 std::int64_t piece_elements)
+    : layout_(layout),
+      table_(table),
+      buffers_(buffers),
+      states_(states),
+      comm_(comm),
+      piece_elements_(piece_elements) {}
+
+at::Tensor ParameterLoader::tensor_of(std::int64_t target) const {
+  const auto index = static_cast<std::size_t>(target);
+  const std::size_t rows = table_.specs.size();
+  return index < rows ? table_.tensors[index] : buffers_[index - rows].tensor;
+}
+
+bool ParameterLoader::is_trainable(std::int64_t target) const {
+  const auto index = static_cast<std::size_t>(target);
+  return index < table_.specs.size() && table_.specs[index].trainable;
+}
+
+bool ParameterLoader::is_mine(std::size_t piece) const {
+  return static_cast<int>(piece % static_cast<std::size_t>(comm_.size())) == comm_.rank();
+}
+
+std::vector<ParameterLoader::Piece> ParameterLoader::pieces_of(
+    const std::vector<std::int64_t>& targets) const {
+  std::vector<Piece> pieces;
+  for (const std::int64_t target : targets) {
+    const at::Tensor tensor = tensor_of(target);
+    const auto item =
+        is_trainable(target) ? sizeof(float) : static_cast<std::size_t>(tensor.element_size());
+    for (std::int64_t begin = 0; begin < tensor.numel(); begin += piece_elements_) {
+      const std::int64_t end = std::min(tensor.numel(), begin + piece_elements_);
+      pieces.push_back({target, begin, end, static_cast<std::size_t>(end - begin) * item});
+    }
+  }
+  return pieces;
+}
+
+void ParameterLoader::allocate() {
+  std::int64_t failed = 0;  // 1 + the last rank without memory
+  try {
+    staged_.assign(pieces_.size(), {});
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (is_mine(i)) staged_[i].resize(pieces_[i].bytes);
+    }
+  } catch (const std::bad_alloc&) {
+    staged_.clear();
+    failed = 1 + comm_.rank();
+  }
+  comm_.all_reduce({&failed, 1, DType::kInt64}, ReduceOp::kMax, kLabel)->wait();
+  if (failed > 0) {
+    throw Error(
+        "load_parameters: there is no memory for the file's values beside the model's; nothing was "
+        "changed. Use more ranks, or load before the optimizer is built: rank " +
+        std::to_string(failed - 1));
+  }
+}
+
+void ParameterLoader::read_piece(const WeightSource& source, const PlannedTensor& planned,
+                                 const Piece& piece, std::span<std::byte> out) {
+  const std::string type =
+      is_trainable(piece.target) ? "F32" : weight_type_of(tensor_of(piece.target).scalar_type());
+  std::vector<std::byte> raw, again;
+  for (std::size_t i = 0; i < planned.sources.size(); ++i) {
+    const WeightEntry& entry = planned.sources[i];
+    const auto item = static_cast<std::size_t>(weight_size(entry.dtype));
+    raw.resize(static_cast<std::size_t>(piece.end - piece.begin) * item);
+    source.read(entry.name, static_cast<std::uint64_t>(piece.begin) * item, raw);
+    again.resize(out.size());
+    const std::span<std::byte> target = i == 0 ? out : std::span<std::byte>(again);
+    if (entry.dtype == type) {
+      std::copy(raw.begin(), raw.end(), target.begin());
+    } else {
+      overflowed_ += convert_weights(entry.dtype, raw, type, target);
+    }
+    ZERO_REQUIRE(i == 0 || std::equal(out.begin(), out.end(), again.begin()),
+                 "load_parameters: the file has two values for one tied parameter; nothing was "
+                 "changed. Take one of its names out of the file: " +
+                     planned.sources.front().name + " and " + entry.name);
+  }
+}
+
+void ParameterLoader::read_pieces(const WeightSource* source, const WeightsPlan& plan) {
+  std::size_t tensor = 0;
+  std::vector<std::byte> buffer;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    const auto read = TravellingError::of([&] {
+      if (source == nullptr) return;
+      while (plan.tensors[tensor].target != piece.target) ++tensor;
+      buffer.resize(piece.bytes);
+      read_piece(*source, plan.tensors[tensor], piece, buffer);
+    });
+    read.throw_from_rank_0(comm_, kLabel);
+    buffer.resize(piece.bytes);
+    comm_
+        .broadcast({buffer.data(), static_cast<std::int64_t>(buffer.size()), DType::kUInt8}, 0,
+                   kLabel)
+        ->wait();
+    if (is_mine(i)) std::copy(buffer.begin(), buffer.end(), staged_[i].begin());
+  }
+}
+
+ParametersReport ParameterLoader::stage(const std::function<std::unique_ptr<WeightSource>()>& open,
+                                        const LoadParametersOptions& options) {
+  std::unique_ptr<WeightSource> source;
+  WeightsPlan plan;
+  const auto planned = TravellingError::of([&] {
+    if (comm_.rank() != 0) return;
+    source = open();
+    plan = plan_weights(table_, buffers_, *source, options);
+    require_fit(plan);
+  });
+  planned.throw_from_rank_0(comm_, kLabel);
+  pieces_ = pieces_of(numbers_from_rank_0(targets_of(plan), comm_, kLabel));
+  allocate();
+  read_pieces(source.get(), plan);
+  ParametersReport report;
+  report.items = std::move(plan.items);
+  if (overflowed_ > 0) {
+    report.warnings.push_back("finite values that the model's dtype cannot hold became infinite: " +
+                              std::to_string(overflowed_));
+  }
+  return unpacked_report(text_from_rank_0(packed(report), comm_, kLabel));
+}
+
+void ParameterLoader::write_masters(const Piece& piece, const float* values) {
+  const Slot slot = layout_.slot(static_cast<std::int32_t>(piece.target));
+  BucketState& state = states_[static_cast<std::size_t>(slot.bucket)];
+  if (state.master.size() == 0) return;  // float32: the parameter is its own master
+  const std::int64_t begin = std::max(slot.offset + piece.begin, state.stepped.begin);
+  const std::int64_t end = std::min(slot.offset + piece.end, state.stepped.end);
+  if (begin >= end) return;
+  const float* const first = values + (begin - slot.offset - piece.begin);
+  std::copy(first, first + (end - begin), state.master.data() + (begin - state.stepped.begin));
+}
+
+void ParameterLoader::apply_piece(const Piece& piece, const std::byte* values,
+                                  std::byte* contiguous) {
+  const at::Tensor tensor = tensor_of(piece.target);
+  const auto item = static_cast<std::size_t>(tensor.element_size());
+  const auto count = static_cast<std::size_t>(piece.end - piece.begin);
+  const std::span<std::byte> out(contiguous + static_cast<std::size_t>(piece.begin) * item,
+                                 count * item);
+  if (!is_trainable(piece.target)) {
+    std::copy_n(values, out.size(), out.begin());
+    return;
+  }
+  convert_weights("F32", {values, piece.bytes}, weight_type_of(tensor.scalar_type()), out);
+  write_masters(piece, reinterpret_cast<const float*>(values));
+}
+
+void ParameterLoader::apply() {
+  const at::NoGradGuard no_grad;
+  std::vector<std::byte> buffer;
+  at::Tensor whole;  // the present target, row-major
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    at::Tensor target = tensor_of(piece.target).detach();
+    if (piece.begin == 0)
+      whole =
+          target.is_contiguous() ? target : at::empty_like(target, at::MemoryFormat::Contiguous);
+    buffer.resize(piece.bytes);
+    if (is_mine(i)) buffer.swap(staged_[i]);
+    const auto root = static_cast<int>(i % static_cast<std::size_t>(comm_.size()));
+    comm_
+        .broadcast({buffer.data(), static_cast<std::int64_t>(buffer.size()), DType::kUInt8}, root,
+                   kLabel)
+        ->wait();
+    apply_piece(piece, buffer.data(), static_cast<std::byte*>(whole.data_ptr()));
+    const bool is_copy = whole.data_ptr() != target.data_ptr();
+    if (is_copy && piece.end == target.numel()) target.copy_(whole);
+    std::vector<std::byte>().swap(staged_[i]);
+  }
+  staged_.clear();
+}
+
+}  // namespace zero

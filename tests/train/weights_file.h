@@ -1,0 +1,80 @@
+#pragma once
+
+/// Writes small safetensors files, by the format's description and nothing of libzero.
+
+#include <torch/torch.h>
+
+#include <unistd.h>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace zero::testing {
+
+/// A folder that goes away with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "zero-train-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+using Tensors = std::map<std::string, torch::Tensor>;
+using Metadata = std::map<std::string, std::string>;
+
+inline std::string type_word(torch::Dtype type) {
+  if (type == torch::kDouble) return "F64";
+  if (type == torch::kFloat) return "F32";
+  if (type == torch::kHalf) return "F16";
+  if (type == torch::kBFloat16) return "BF16";
+  if (type == torch::kLong) return "I64";
+  if (type == torch::kBool) return "BOOL";
+  throw std::runtime_error("the test's writer does not know this type");
+}
+
+inline void write_weights(const std::string& path, const Tensors& tensors,
+                          const Metadata& metadata = {}) {
+  std::string header = "{", data;
+  if (!metadata.empty()) {
+    header += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata)
+      header += (header.back() == '{' ? "\"" : ",\"") + key + "\":\"" + value + "\"";
+    header += "}";
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const torch::Tensor whole = tensor.detach().contiguous();
+    const std::size_t begin = data.size();
+    if (whole.numel() > 0) data.append(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+    header += (header.size() > 1 ? ",\"" : "\"") + name + "\":{\"dtype\":\"" +
+              type_word(whole.scalar_type()) + "\",\"shape\":[";
+    for (std::int64_t d = 0; d < whole.dim(); ++d)
+      header += (d > 0 ? "," : "") + std::to_string(whole.size(d));
+    header +=
+        "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+  }
+  header += "}";
+  header.append((8 - header.size() % 8) % 8, ' ');
+  const auto size = static_cast<std::uint64_t>(header.size());
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(&size), sizeof size);
+  file << header << data << std::flush;
+  if (!file) throw std::runtime_error("cannot write " + path);
+}
+
+}  // namespace zero::testing
