@@ -30,7 +30,8 @@ MAY_INCLUDE = {
     "backends": {"libzero/base", "libzero/collective", "backends/rendezvous"},
     "backends/rendezvous": {"libzero/base", "libzero/collective"},
     "backends/gloo": {"libzero/base", "libzero/collective"},
-    "cli": {"libzero/base", "libzero/collective", "backends/rendezvous", "checkpoint", "checkpoint/ranks", "checkpoint/tools"},
+    "cli": {"libzero/base", "libzero/collective", "libzero/layout", "backends/rendezvous", "checkpoint", "checkpoint/ranks",
+            "checkpoint/tools"},
 }
 EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "backends", "backends/rendezvous"}
 
