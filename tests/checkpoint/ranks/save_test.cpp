@@ -81,7 +81,10 @@ TEST_P(SaveOnRanks, AFunctionThatThrowsFailsTheSaveOnEveryRank) {
 TEST_P(SaveOnRanks, ARefusalOfOneRankStopsAllBeforeAnythingIsWritten) {
   for (int refusing = 0; refusing < 3; ++refusing) {
     const Ending ending = save_together(world_, 5, [&](int rank, Input& input) {
-      if (rank == refusing) input = {{}, {{}, "its shard is at another step"}};
+      if (rank != refusing) return;
+      input.common = CommonState();
+      input.part.state = RankState();
+      input.part.refusal = "its shard is at another step";
     });
     EXPECT_THAT(ending.common_error(),
                 AllOf(HasSubstr("rank " + std::to_string(refusing) + ": its shard is at another"),
