@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "libzero/collective/testing": COLLECTIVE,
     "libzero/optim": COLLECTIVE | {"checkpoint", "checkpoint/ranks", "checkpoint/tools"},
     "libzero/train": COLLECTIVE | {"libzero/optim", "checkpoint", "checkpoint/ranks"},
-    "checkpoint": {"libzero/base", "libzero/layout", "libzero/optim"},  # of the last only what knows no LibTorch
+    "checkpoint": {"libzero/base", "libzero/layout"},
     "checkpoint/ranks": COLLECTIVE | {"checkpoint"},
     "checkpoint/tools": {"libzero/base", "libzero/layout", "checkpoint"},
     "checkpoint/testing": {"checkpoint"},
