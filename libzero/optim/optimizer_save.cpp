@@ -39,12 +39,13 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
   return checkpoint_comm_;
 }
 
-void Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
-                           const TrainerState& trainer) {
+checkpoint::SaveOutcome Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
+                                              const TrainerState& trainer) {
   const std::shared_ptr<Collective> comm = checkpoint_comm();
   const CheckpointState state = checkpoint_state(groups, trainer);
-  checkpointing(kNothingChanged,
-                [&] { checkpoint::save_on_ranks(store, state.common, state.part, *comm); });
+  return checkpointing(kNothingChanged, [&] {
+    return checkpoint::save_on_ranks(store, state.common, state.part, *comm);
+  });
 }
 
 }  // namespace zero
