@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "libzero/collective/testing": COLLECTIVE,
     "libzero/optim": COLLECTIVE | {"checkpoint", "checkpoint/ranks", "checkpoint/tools"},
     "libzero/train": COLLECTIVE | {"libzero/optim", "checkpoint", "checkpoint/ranks"},
-    "checkpoint": {"libzero/base", "libzero/layout", "libzero/optim"},  # of the last only what knows no LibTorch
+    "checkpoint": {"libzero/base", "libzero/layout"},
     "checkpoint/ranks": COLLECTIVE | {"checkpoint"},
     "checkpoint/tools": {"libzero/base", "libzero/layout", "checkpoint"},
     "checkpoint/testing": {"checkpoint"},
@@ -30,7 +30,8 @@ MAY_INCLUDE = {
     "backends": {"libzero/base", "libzero/collective", "backends/rendezvous"},
     "backends/rendezvous": {"libzero/base", "libzero/collective"},
     "backends/gloo": {"libzero/base", "libzero/collective"},
-    "cli": {"libzero/base", "libzero/collective", "backends/rendezvous", "checkpoint", "checkpoint/ranks", "checkpoint/tools"},
+    "cli": {"libzero/base", "libzero/collective", "libzero/layout", "backends/rendezvous", "checkpoint", "checkpoint/ranks",
+            "checkpoint/tools"},
 }
 EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "backends", "backends/rendezvous"}
 
