@@ -47,12 +47,13 @@ void Optimizer::Impl::require_same_root(const std::string& root) {
   checkpointing(kNothingChanged, [&] { require_same("save: the root", root, *comm); });
 }
 
-void Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
-                           const TrainerState& trainer) {
+checkpoint::SaveOutcome Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
+                                              const TrainerState& trainer) {
   const std::shared_ptr<Collective> comm = checkpoint_comm();
   const CheckpointState state = checkpoint_state(groups, trainer);
-  checkpointing(kNothingChanged,
-                [&] { checkpoint::save_on_ranks(store, state.common, state.part, *comm); });
+  return checkpointing(kNothingChanged, [&] {
+    return checkpoint::save_on_ranks(store, state.common, state.part, *comm);
+  });
 }
 
 }  // namespace zero
