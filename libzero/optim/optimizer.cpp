@@ -102,6 +102,7 @@ double Optimizer::loss_scale() const noexcept {
   return impl_->scaler_.scale();
 }
 void Optimizer::save(const std::string& root, const TrainerState& trainer) {
+  impl_->require_same_root(root);
   save(*open_store(root), trainer);
 }
 void Optimizer::save(checkpoint::Store& store, const TrainerState& trainer) {

@@ -49,6 +49,7 @@ class Optimizer::Impl {
   /// See CheckpointAccess.
   CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
   std::shared_ptr<Collective> checkpoint_comm();
+  void require_same_root(const std::string& root);
   void save(checkpoint::Store& store, const PresentGroups& groups, const TrainerState& trainer);
   struct LoadSource {
     checkpoint::Store* store = nullptr;  // null: by path
