@@ -132,7 +132,8 @@ std::vector<Planned> plan(const FileContent& content, std::uint64_t block_bytes)
 }
 
 hdf5::Skeleton place(const FileContent& content, std::vector<Planned>& planned) {
-  hdf5::FileSpec spec{content.attributes, {}};
+  hdf5::FileSpec spec{
+      content.attributes, {}, content.virtuals, content.links, content.indexed_links};
   for (const Planned& dataset : planned) {
     spec.datasets.push_back({dataset.record.name, dataset.record.type, dataset.record.shape});
   }
@@ -161,16 +162,24 @@ hdf5::Skeleton place(const FileContent& content, std::vector<Planned>& planned) 
   return skeleton;
 }
 
-void append_metadata(SequentialFile& file, const hdf5::Skeleton& skeleton, std::uint64_t end) {
+/// Calls visit with the bytes of the structure, page by page.
+template <class Visit>
+void for_each_page(const hdf5::Skeleton& skeleton, std::uint64_t begin, std::uint64_t end,
+                   Visit visit) {
   static constexpr std::byte kZeros[kHead] = {};
-  while (file.size() < end) {
-    const std::uint64_t in_page = file.size() % kHead;
-    const std::size_t count = std::min<std::uint64_t>(kHead - in_page, end - file.size());
-    const auto page = skeleton.metadata.find(file.size() - in_page);
-    file.append(page == skeleton.metadata.end()
-                    ? std::span(kZeros, count)
-                    : std::span<const std::byte>(page->second).subspan(in_page, count));
+  while (begin < end) {
+    const std::uint64_t in_page = begin % kHead;
+    const std::size_t count = std::min<std::uint64_t>(kHead - in_page, end - begin);
+    const auto page = skeleton.metadata.find(begin - in_page);
+    visit(page == skeleton.metadata.end()
+              ? std::span(kZeros, count)
+              : std::span<const std::byte>(page->second).subspan(in_page, count));
+    begin += count;
   }
+}
+
+void append_metadata(SequentialFile& file, const hdf5::Skeleton& skeleton, std::uint64_t end) {
+  for_each_page(skeleton, file.size(), end, [&](auto bytes) { file.append(bytes); });
 }
 
 void append_data(SequentialFile& file, std::span<const std::span<const std::byte>> pieces,
@@ -216,7 +225,7 @@ FileRecord write_hdf5_file(FileSystem& files, const std::string& folder, const F
   const std::string path = join_path(folder, content.name);
   require_room(files, path, skeleton.size);
   SequentialFile file(files, path);
-  FileRecord record{content.name, content.rank, skeleton.size, {}, {}};
+  FileRecord record{content.name, content.rank, skeleton.size, {}, {}, {}};
   std::vector<std::byte> blocks;
   for (Planned& dataset : planned) {
     if (dataset.record.bytes > 0) append_metadata(file, skeleton, dataset.record.offset);
@@ -236,6 +245,14 @@ FileRecord write_hdf5_file(FileSystem& files, const std::string& folder, const F
   append_metadata(file, skeleton, skeleton.size);
   record.hash = file.finish();
   return record;
+}
+
+Hash hash_of_structure(const FileContent& content) {
+  std::vector<Planned> planned = plan(content, 0);
+  const hdf5::Skeleton skeleton = place(content, planned);
+  Hasher hasher;
+  for_each_page(skeleton, 0, skeleton.size, [&](auto bytes) { hasher.add(bytes); });
+  return hasher.value();
 }
 
 void write_text_file(FileSystem& files, const std::string& path, std::string_view text) {
