@@ -11,14 +11,25 @@ FileError::FileError(std::string_view operation, std::string_view path, int code
               "): " + std::string(path)),
       code_(code) {}
 
+namespace {
+
+/// The result of a transfer that signals may interrupt.
+template <class Transfer>
+std::size_t uninterrupted(Transfer transfer) {
+  for (int left = kMaxInterruptions;; --left) {
+    try {
+      return transfer();
+    } catch (const FileError& error) {
+      if (error.code() != EINTR || left == 0) throw;
+    }
+  }
+}
+
+}  // namespace
+
 void write_all(File& file, std::span<const std::byte> data, std::uint64_t offset) {
   while (!data.empty()) {
-    std::size_t written = 0;
-    try {
-      written = file.pwrite(data, offset);
-    } catch (const FileError& error) {
-      if (error.code() != EINTR) throw;
-    }
+    const std::size_t written = uninterrupted([&] { return file.pwrite(data, offset); });
     data = data.subspan(written);
     offset += written;
   }
@@ -26,13 +37,7 @@ void write_all(File& file, std::span<const std::byte> data, std::uint64_t offset
 
 void read_all(File& file, std::span<std::byte> data, std::uint64_t offset, std::string_view path) {
   while (!data.empty()) {
-    std::size_t count = 0;
-    try {
-      count = file.pread(data, offset);
-    } catch (const FileError& error) {
-      if (error.code() != EINTR) throw;
-      continue;
-    }
+    const std::size_t count = uninterrupted([&] { return file.pread(data, offset); });
     if (count == 0) {
       throw FormatError("the file ends early, restore it or use another checkpoint: byte " +
                         std::to_string(offset) + " of " + std::string(path));

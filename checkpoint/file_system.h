@@ -88,6 +88,10 @@ class FileSystem {
 /// The operating system's.
 std::shared_ptr<FileSystem> on_disk();
 
+/// How often in a row a call that a signal interrupted is tried again: enough for any timer, but
+/// not for ever.
+inline constexpr int kMaxInterruptions = 1000;
+
 /// Writes everything: short writes go on, interrupted ones are tried again.
 void write_all(File& file, std::span<const std::byte> data, std::uint64_t offset);
 

@@ -30,11 +30,18 @@ class Descriptor {
   int fd_;
 };
 
+/// The result of a call that returns -1 and EINTR when a signal interrupts it.
+template <class Call>
+int uninterrupted(Call call) {
+  int result = call();
+  for (int left = kMaxInterruptions; result < 0 && errno == EINTR && left > 0; --left) {
+    result = call();
+  }
+  return result;
+}
+
 Descriptor open_descriptor(const char* operation, const std::string& path, int flags) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (fd < 0 && errno == EINTR);
+  const int fd = uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
   if (fd < 0) throw FileError(operation, path, errno);
   return Descriptor(fd);
 }
@@ -78,6 +85,12 @@ class DiskFile : public File {
 class DiskLock : public FileLock {
  public:
   explicit DiskLock(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  DiskLock(const DiskLock&) = delete;
+  DiskLock& operator=(const DiskLock&) = delete;
+  ~DiskLock() override {
+    // Closing is not enough: a child that was forked meanwhile shares the lock with its descriptor.
+    ::flock(descriptor_.get(), LOCK_UN);
+  }
 
  private:
   Descriptor descriptor_;
@@ -143,8 +156,10 @@ class Disk : public FileSystem {
 
   std::vector<std::string> list(const std::string& path) override {
     const auto closer = [](DIR* directory) { ::closedir(directory); };
-    const std::unique_ptr<DIR, decltype(closer)> directory(::opendir(path.c_str()), closer);
+    Descriptor descriptor = open_descriptor("list", path, O_RDONLY | O_DIRECTORY);
+    const std::unique_ptr<DIR, decltype(closer)> directory(::fdopendir(descriptor.get()), closer);
     if (!directory) throw FileError("list", path, errno);
+    descriptor.release();  // The directory closes it.
     std::vector<std::string> names;
     for (;;) {
       errno = 0;
@@ -173,11 +188,9 @@ class Disk : public FileSystem {
 
   std::unique_ptr<FileLock> lock(const std::string& path) override {
     Descriptor descriptor = open_descriptor("lock", path, O_RDWR | O_CREAT | O_NOFOLLOW);
-    int result = 0;
-    do {
-      result = ::flock(descriptor.get(), LOCK_EX | LOCK_NB);
-    } while (result != 0 && errno == EINTR);
-    if (result == 0) return std::make_unique<DiskLock>(std::move(descriptor));
+    if (uninterrupted([&] { return ::flock(descriptor.get(), LOCK_EX | LOCK_NB); }) == 0) {
+      return std::make_unique<DiskLock>(std::move(descriptor));
+    }
     if (errno == EWOULDBLOCK) return nullptr;
     throw FileError("lock", path, errno);
   }

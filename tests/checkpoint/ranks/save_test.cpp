@@ -249,6 +249,25 @@ TEST_P(SaveOnRanks, DamagedMessagesNeverMakeADamagedCheckpoint) {
   }
 }
 
+TEST_P(SaveOnRanks, AnAbsurdSizeIsACommErrorOnAllThatSaysSo) {
+  for (const char* label : {"ticket, size", "who failed, sizes", "receipts, sizes"}) {
+    const auto decorate = [&](int rank, std::shared_ptr<Collective> comm) {
+      if (rank != 1) return comm;
+      zero::testing::Fault fault;
+      fault.kind = zero::testing::Fault::Kind::kCorrupt;
+      fault.label = label;
+      return zero::testing::with_faults(std::move(comm), {fault});
+    };
+    const Ending ending = save_together(world_, 2, nullptr, decorate);
+    for (const auto& error : ending.errors) {
+      EXPECT_TRUE(is_a<CommError>(error));
+      EXPECT_THAT(zero::testing::message_of(error),
+                  AllOf(HasSubstr("failed on rank 1"), HasSubstr("announced a message of")));
+    }
+    EXPECT_EQ(steps_difference({}), "");
+  }
+}
+
 TEST(FirstProblem, IsTheSameOnEveryRankAndNamesTheFirstThatHasOne) {
   std::vector<std::string> found(3);
   zero::testing::on_ranks(3, [&](const std::shared_ptr<Collective>& comm) {

@@ -1,6 +1,7 @@
 #include <string>
 
 #include "checkpoint/ranks/save.h"
+#include "libzero/optim/all_or_none.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/optimizer_impl.h"
 
@@ -33,10 +34,17 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
   require_alive();
   if (checkpoint_comm_) return checkpoint_comm_;
   guarded(kNothingChanged, [this] {
-    matched([this] { queue_.drain(); });
-    checkpoint_comm_ = comm_->split(/*color=*/0, /*key=*/comm_->rank());
+    matched([this] {
+      queue_.drain();
+      checkpoint_comm_ = comm_->split(/*color=*/0, /*key=*/comm_->rank());
+    });
   });
   return checkpoint_comm_;
+}
+
+void Optimizer::Impl::require_same_root(const std::string& root) {
+  const std::shared_ptr<Collective> comm = checkpoint_comm();
+  checkpointing(kNothingChanged, [&] { require_same("save: the root", root, *comm); });
 }
 
 void Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
