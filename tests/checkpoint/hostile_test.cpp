@@ -69,7 +69,7 @@ TEST(HostileTables, AreRefusedOrHarmless) {
   constexpr int kCount = 3000;
   for (int i = 0; i < kCount; ++i) {
     Manifest manifest = original;
-    FileRecord& record = manifest.files[random() % manifest.files.size()];
+    FileRecord& record = manifest.files[random() % 3];  // The view has no tables.
     const auto whole = files->content(kFolder + "/" + record.name);
     auto bytes = whole;
     lie(bytes, record, random);
