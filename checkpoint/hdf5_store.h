@@ -21,6 +21,9 @@ struct Hdf5StoreOptions {
   std::string writer = "libzero";
   /// Granularity of hashes on reading: a power of two, 64 to 2^30.
   std::uint64_t block_bytes = std::uint64_t{8} << 20;
+  /// Writes view.h5, virtual datasets that show every state of every parameter whole. A checkpoint
+  /// with very many of them (docs/checkpoint_format.md) gets none; commit() says so in a warning.
+  bool view = true;
   /// Makes the id of a save, 16 lowercase hexadecimal digits. Default: random.
   std::function<std::string()> new_attempt;
 };
