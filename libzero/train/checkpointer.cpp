@@ -132,15 +132,15 @@ struct Checkpointer::Impl {
     collect();
     choose_run_id(trainer);
     trainer.run_id = run_id;
-    const CheckpointState state = access.state(trainer);
     on_rank_0("room for a checkpoint", [&] {
-      for (const std::string& note : keeper->make_way(*store, state.common.step))
+      for (const std::string& note : keeper->make_way(*store, optimizer.steps_taken()))
         tell(LogLevel::kWarning, "checkpoint: " + note);
     });
     if (saver) {
+      const CheckpointState state = access.state(trainer);
       saver->start(state.common, state.part);
     } else {
-      see_off(checkpoint::save_on_ranks(*store, state.common, state.part, *comm));
+      see_off(access.save(*store, trainer));
     }
   }
 
