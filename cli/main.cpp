@@ -47,7 +47,6 @@ int run(std::vector<std::string> arguments) {
   CLI::App app("libzero: train on several ranks, and look after the checkpoints", "zero");
   app.set_version_flag("--version", "zero " ZERO_VERSION);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  app.get_formatter()->label("Subcommands", "Commands");
   app.require_subcommand(0, 1);  // checked below: the parser's own check hides a mistyped command
   const std::vector<std::string> program = take_program(arguments);
   std::vector<Command> commands = {add_run_command(app, program)};
