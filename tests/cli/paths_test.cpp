@@ -3,6 +3,8 @@
 
 #include <fstream>
 
+#include "checkpoint/hdf5_store.h"
+#include "sample.h"
 #include "tests/cli/checkpoint_root.h"
 
 namespace zero::cli::testing {
@@ -113,7 +115,10 @@ std::vector<std::string> in_shell(const std::string& script) {
 
 TEST(Streams, AReaderThatLeavesEarlyIsNoError) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1}, 64);
+  checkpoint::Sample sample(1, 35);
+  sample.common().parameters[0].name = std::string(1000, 'n');
+  const std::string root = folder.path("r");
+  checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), root), sample);
   ASSERT_GT(zero({"inspect", "--json", root}).out.size(), 100000u) << "more than a pipe holds";
   const std::string file = folder.path("code");
   const std::string command =
