@@ -45,8 +45,10 @@ std::string root_of(const std::string& directory) {
 
 std::string reshard_command(const std::string& directory, int world_size) {
   const std::string world = std::to_string(world_size);
-  return "zero reshard " + shell_quoted(trimmed(directory)) + " " +
-         shell_quoted(root_of(directory) + "-world" + world) + " --world " + world;
+  const std::string root = root_of(directory);
+  const std::string destination = (root == "." ? "" : root + "-") + "world" + world;
+  return "zero reshard " + shell_quoted(trimmed(directory)) + " " + shell_quoted(destination) +
+         " --world " + world;
 }
 
 }  // namespace

@@ -49,7 +49,9 @@ class Optimizer::Impl {
   /// See CheckpointAccess.
   CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
   std::shared_ptr<Collective> checkpoint_comm();
-  void save(checkpoint::Store& store, const PresentGroups& groups, const TrainerState& trainer);
+  void require_same_root(const std::string& root);
+  checkpoint::SaveOutcome save(checkpoint::Store& store, const PresentGroups& groups,
+                               const TrainerState& trainer);
   struct LoadSource {
     checkpoint::Store* store = nullptr;  // null: by path
     std::int64_t step = 0;

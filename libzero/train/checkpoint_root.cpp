@@ -15,12 +15,6 @@ using checkpoint::FileKind;
 
 constexpr const char* kJobLock = ".job.lock";
 
-std::string text_of(const std::vector<std::int64_t>& steps) {
-  std::string text;
-  for (const std::int64_t step : steps) text += (text.empty() ? "" : ", ") + std::to_string(step);
-  return text;
-}
-
 }  // namespace
 
 CheckpointRoot::CheckpointRoot(std::shared_ptr<checkpoint::FileSystem> files, std::string root,
@@ -29,7 +23,10 @@ CheckpointRoot::CheckpointRoot(std::shared_ptr<checkpoint::FileSystem> files, st
   const FileKind kind = files_->status(root_).kind;
   ZERO_REQUIRE(kind != FileKind::kRegular,
                "checkpoints: the root is a file, choose a directory: " + root_);
-  if (kind != FileKind::kMissing) return keep_others_out();
+  if (kind != FileKind::kMissing) {
+    keep_others_out();
+    return;
+  }
   const std::string parent = checkpoint::parent_path(root_);
   if (files_->status(parent).kind == FileKind::kMissing) {
     throw IoError("checkpoints: the folder that should hold the root does not exist; make it: " +

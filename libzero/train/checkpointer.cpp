@@ -26,8 +26,9 @@ std::string describe(const checkpoint::SaveOutcome& outcome, const std::string& 
 }
 
 std::string steps_text(const std::vector<std::int64_t>& steps) {
-  std::string text;
-  for (const std::int64_t step : steps) text += (text.empty() ? "" : ", ") + std::to_string(step);
+  std::string text = steps.size() == 1 ? "step " : "steps ";
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(steps[i]);
   return text;
 }
 
@@ -113,7 +114,7 @@ struct Checkpointer::Impl {
     const auto removal = CheckpointRoot::tidy(
         *store, {.keep = options.keep(), .keep_every = options.keep_every(), .run_id = run_id});
     if (!removal.steps.empty())
-      tell(LogLevel::kInfo, "checkpoint: removed old ones: steps " + steps_text(removal.steps));
+      tell(LogLevel::kInfo, "checkpoint: removed older ones: " + steps_text(removal.steps));
     for (const std::string& warning : removal.warnings)
       tell(LogLevel::kWarning, "checkpoint: " + warning);
   }
@@ -131,15 +132,15 @@ struct Checkpointer::Impl {
     collect();
     choose_run_id(trainer);
     trainer.run_id = run_id;
-    const CheckpointState state = access.state(trainer);
     on_rank_0("room for a checkpoint", [&] {
-      for (const std::string& note : keeper->make_way(*store, state.common.step))
+      for (const std::string& note : keeper->make_way(*store, optimizer.steps_taken()))
         tell(LogLevel::kWarning, "checkpoint: " + note);
     });
     if (saver) {
+      const CheckpointState state = access.state(trainer);
       saver->start(state.common, state.part);
     } else {
-      see_off(checkpoint::save_on_ranks(*store, state.common, state.part, *comm));
+      see_off(access.save(*store, trainer));
     }
   }
 
