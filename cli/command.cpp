@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/numbers.h"
+
 namespace zero::cli {
 namespace {
 
@@ -40,12 +42,12 @@ CLI::Validator one_of(std::vector<std::string> names) {
 CLI::Validator as_bytes() {
   return CLI::Validator(
       [](std::string& text) {
-        const std::string given = text;
-        try {
-          if (CLI::AsSizeValue(false)(text).empty()) return std::string();
-        } catch (const CLI::Error&) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes) {
+          return "'" + text + "' is no size; write bytes, or a number with K, M, G or T as in 64M";
         }
-        return "'" + given + "' is no size; write bytes, or a number with K, M, G or T as in 64M";
+        text = std::to_string(*bytes);
+        return std::string();
       },
       "");
 }

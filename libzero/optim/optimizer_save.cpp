@@ -45,6 +45,7 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
 void Optimizer::Impl::require_same_root(const std::string& root) {
   const std::shared_ptr<Collective> comm = checkpoint_comm();
   checkpointing(kNothingChanged, [&] { require_same("save: the root", root, *comm); });
+  ZERO_REQUIRE(!root.empty(), "save: the root must have a name");
 }
 
 checkpoint::SaveOutcome Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
