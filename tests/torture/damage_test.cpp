@@ -180,6 +180,25 @@ TEST_F(Damage, EveryMissingFileIsFoundAndNamed) {
   }
 }
 
+TEST_F(Damage, OfTheStructureUnderRightHashesIsFoundUnlessItIsLeftOut) {
+  save_step(5, 0);
+  Manifest manifest = read_manifest(*files_, folder_of(5));
+  for (FileRecord& file : manifest.files) {
+    auto bytes = files_->content(path(file.name));
+    bytes[0] ^= std::byte{1};  // Of the HDF5 signature.
+    file.hash = hash_of(bytes);
+    files_->set_content(path(file.name), bytes);
+  }
+  const std::string text = to_text(manifest);
+  const auto bytes = std::as_bytes(std::span(text));
+  files_->set_content(path("MANIFEST.json"), {bytes.begin(), bytes.end()});
+  EXPECT_EQ(damaged().size(), manifest.files.size());
+  VerifyOptions without;
+  without.structure = false;
+  EXPECT_THAT(verify(*files_, folder_of(5), without).findings, IsEmpty());
+  EXPECT_EQ(error_of_reading(), "") << "loading does not need the structure";
+}
+
 TEST_F(Damage, WhateverLatestSaysTheListingIsRight) {
   save_step(5, 0);
   save_step(6, 0);
