@@ -1,12 +1,19 @@
 #include "checkpoint/directories.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
 
 #include "checkpoint/file_writer.h"
 #include "checkpoint/names.h"
 #include "libzero/base/error.h"
 
 namespace zero::checkpoint {
+namespace {
+
+constexpr std::uint64_t kMaxLatestBytes = 256;
+
+}  // namespace
 
 void ensure_root(FileSystem& files, const std::string& root) {
   const FileKind kind = files.status(root).kind;
@@ -57,6 +64,38 @@ std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& 
     }
   }
   return failures;
+}
+
+std::uint64_t bytes_in(FileSystem& files, const std::string& directory) {
+  std::uint64_t bytes = 0;
+  for (const std::string& name : files.list(directory)) {
+    const FileStatus status = files.status(join_path(directory, name));
+    if (status.kind == FileKind::kRegular) bytes += status.size;
+  }
+  return bytes;
+}
+
+std::vector<Leftover> find_leftovers(FileSystem& files, const std::string& root) {
+  std::vector<Leftover> leftovers;
+  for (const std::string& name : files.list(root)) {
+    const std::string path = join_path(root, name);
+    if (!is_leftover_name(name) || files.status(path).kind != FileKind::kDirectory) continue;
+    try {
+      leftovers.push_back({name, bytes_in(files, path)});
+    } catch (const FileError& error) {
+      if (error.code() != ENOENT) throw;  // A removal was under way, and is over.
+    }
+  }
+  return leftovers;
+}
+
+std::string read_latest(FileSystem& files, const std::string& root) {
+  const std::string path = join_path(root, kLatestName);
+  if (files.status(path).kind != FileKind::kRegular) return {};
+  const std::unique_ptr<File> file = files.open(path);
+  std::string text(std::min<std::uint64_t>(file->size(), kMaxLatestBytes), '\0');
+  read_all(*file, std::as_writable_bytes(std::span(text)), 0, path);
+  return text.substr(0, text.find('\n'));
 }
 
 void write_latest(FileSystem& files, const std::string& root, std::string_view name) {

@@ -68,14 +68,24 @@ void write_attribute(hid_t root, const AttributeSpec& spec) {
   attribute.close("close attribute " + spec.name);
 }
 
+/// Says that a name is UTF-8, where it is more than ASCII.
+Handle make_link_creation(const std::string& name) {
+  Handle creation(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make link properties");
+  const bool ascii = std::all_of(name.begin(), name.end(),
+                                 [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  if (!ascii) check(H5Pset_char_encoding(creation.get(), H5T_CSET_UTF8), "set an encoding");
+  return creation;
+}
+
 /// The library would make missing groups itself, but with times.
 void make_groups(hid_t file, const std::string& dataset, std::set<std::string>& made) {
   for (std::size_t slash = dataset.find('/', 1); slash != std::string::npos;
        slash = dataset.find('/', slash + 1)) {
     const std::string name = dataset.substr(0, slash);
     if (!made.insert(name).second) continue;
+    const Handle link = make_link_creation(name);
     const Handle creation = make_group_creation();
-    Handle group(H5Gcreate2(file, name.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), H5Gclose,
+    Handle group(H5Gcreate2(file, name.c_str(), link.get(), creation.get(), H5P_DEFAULT), H5Gclose,
                  "make group " + name);
     group.close("close group " + name);
   }
@@ -84,10 +94,11 @@ void make_groups(hid_t file, const std::string& dataset, std::set<std::string>& 
 std::uint64_t make_dataset(hid_t file, const DatasetSpec& spec) {
   std::vector<hsize_t> shape(spec.shape.begin(), spec.shape.end());
   const Handle type = make_type(spec.type);
+  const Handle link = make_link_creation(spec.name);
   const Handle creation = make_dataset_creation();
   const Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
                      H5Sclose, "make the shape of " + spec.name);
-  Handle dataset(H5Dcreate2(file, spec.name.c_str(), type.get(), space.get(), H5P_DEFAULT,
+  Handle dataset(H5Dcreate2(file, spec.name.c_str(), type.get(), space.get(), link.get(),
                             creation.get(), H5P_DEFAULT),
                  H5Dclose, "make dataset " + spec.name);
   const haddr_t offset = H5Dget_offset(dataset.get());
@@ -98,6 +109,13 @@ std::uint64_t make_dataset(hid_t file, const DatasetSpec& spec) {
     throw FormatError("the HDF5 library gave a dataset no place: " + spec.name);
   }
   return 0;
+}
+
+void make_link(hid_t file, const LinkSpec& spec) {
+  const Handle creation = make_link_creation(spec.name);
+  check(H5Lcreate_hard(file, spec.target.c_str(), file, spec.name.c_str(), creation.get(),
+                       H5P_DEFAULT),
+        "make link " + spec.name);
 }
 
 }  // namespace
@@ -116,6 +134,10 @@ Skeleton make_skeleton(const FileSpec& spec) {
   for (const DatasetSpec& dataset : spec.datasets) {
     make_groups(file.get(), dataset.name, groups);
     skeleton.offsets.push_back(make_dataset(file.get(), dataset));
+  }
+  for (const LinkSpec& link : spec.links) {
+    make_groups(file.get(), link.name, groups);
+    make_link(file.get(), link);
   }
   check(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush a file");
   file.close("close a file");

@@ -26,9 +26,16 @@ struct DatasetSpec {
   std::vector<std::int64_t> shape;
 };
 
+/// Another name of a dataset.
+struct LinkSpec {
+  std::string name;
+  std::string target;
+};
+
 struct FileSpec {
   std::vector<AttributeSpec> attributes;  ///< Of the root.
   std::vector<DatasetSpec> datasets;      ///< Get their places in this order.
+  std::vector<LinkSpec> links = {};       ///< Hard ones.
 };
 
 struct Skeleton {

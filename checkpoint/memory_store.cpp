@@ -202,8 +202,9 @@ class MemoryReader : public Reader {
   std::vector<std::string> states(std::int32_t parameter) const override {
     std::vector<std::string> names;
     const std::int32_t row = owner(parameter);
-    for (const auto& [key, array] : saved_->arrays) {
-      if (key.first == row) names.push_back(key.second);
+    for (auto at = saved_->arrays.lower_bound({row, {}});
+         at != saved_->arrays.end() && at->first.first == row; ++at) {
+      names.push_back(at->first.second);
     }
     return names;
   }

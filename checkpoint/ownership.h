@@ -24,7 +24,9 @@ LayoutOptions layout_options_of(const CommonState& state);
 
 /// What each rank of a world saves. States of trainable parameters are cut as Layout cuts them;
 /// those of frozen parameters ("value", group >= 0) into equal parts, the first ranks' one element
-/// longer where it does not divide; buffers (group -1) belong to rank 0 whole.
+/// longer where it does not divide; buffers (group -1) belong to rank 0 whole. A rank hands in a
+/// view of every state and dtype that trainable parameters have, without extents where it has no
+/// share, and of frozen ones only what it holds.
 class Ownership {
  public:
   /// REQUIRES valid `common` and 1 <= world_size <= kMaxWorldSize.

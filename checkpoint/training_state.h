@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "libzero/base/loss_scaler_state.h"
 #include "libzero/layout/layout.h"
-#include "libzero/optim/loss_scaler.h"
 
 namespace zero::checkpoint {
 

@@ -98,13 +98,26 @@ class Attempt {
   }
 
   void judge(const EndedRank& rank) {
-    if (rank.report.code == 0 || end_.code != kOk) return;
-    end_.code = rank.report.code;
-    end_.failure = "rank " + std::to_string(rank.number) + " " + describe(rank.report);
+    if (rank.report.code == 0) return;
+    const int distance = distance_from_cause(rank.report);
+    if (end_.code != kOk) {
+      // Until we send signals ourselves.
+      if (!terminate_at_ || distance > 0 || distance_ == 0) return;
+      blame(rank);
+      context_.console.say(end_.failure + "; this is taken for the cause");
+      return;
+    }
+    blame(rank);
     const bool others_run = !ranks_.all_ended();
     context_.console.say(end_.failure +
                          (others_run && !stopping_ ? "; taking the others down" : ""));
     if (!stopping_) terminate_at_ = Clock::now() + kTimeForLastWords;
+  }
+
+  void blame(const EndedRank& rank) {
+    end_.code = rank.report.code;
+    end_.failure = "rank " + std::to_string(rank.number) + " " + describe(rank.report);
+    distance_ = distance_from_cause(rank.report);
   }
 
   void act_on_deadlines() {
@@ -123,6 +136,7 @@ class Attempt {
   RunContext& context_;
   RankGroup ranks_;
   TryEnd end_;
+  int distance_ = 0;  // of end_.failure from the cause
   std::optional<Clock::time_point> terminate_at_;
   std::optional<Clock::time_point> kill_at_;
   bool stopping_ = false;  // after SIGINT or SIGTERM

@@ -1,66 +1,90 @@
-#include <fcntl.h>
-
 #include <algorithm>
-#include <iostream>
+#include <csignal>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/checkpoint_commands.h"
 #include "cli/exit_code.h"
+#include "cli/interrupts.h"
+#include "cli/output.h"
 #include "cli/run_command.h"
 #include "libzero/base/error.h"
 
 namespace zero::cli {
 namespace {
 
-std::string on_one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+/// What stands behind the first "--" of `zero run` is another program's business: it never reaches
+/// the parser. For other commands "--" ends the options.
+std::vector<std::string> take_program(std::vector<std::string>& arguments) {
+  std::vector<std::string> program;
+  if (arguments.empty() || arguments.front() != "run") return program;
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes == arguments.end()) return program;
+  program.assign(dashes + 1, arguments.end());
+  arguments.erase(dashes, arguments.end());
+  return program;
 }
 
-/// Or the next file opened would take the place of a stream that is closed, and its output.
-void open_standard_streams() {
-  for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) == -1) ::open("/dev/null", O_RDWR);  // takes the lowest number: fd
+int run_command(const CLI::App& app, const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    if (app.got_subcommand(command.parser)) return command.run();
+  }
+  throw CLI::ValidationError("no command given");
+}
+
+int usage_error(const CLI::App& app, const CLI::Error& error) {
+  const auto chosen = app.get_subcommands();
+  const std::string help = "zero " + (chosen.empty() ? "" : chosen[0]->get_name() + " ") + "--help";
+  complain(error.what() + (" (" + help + " says more)"));
+  return kUsage;
+}
+
+int run(std::vector<std::string> arguments) {
+  CLI::App app("libzero: train on several ranks, and look after the checkpoints", "zero");
+  app.set_version_flag("--version", "zero " ZERO_VERSION);
+  app.require_subcommand(0, 1);  // checked below: the parser's own check hides a mistyped command
+  const std::vector<std::string> program = take_program(arguments);
+  std::vector<Command> commands = {add_run_command(app, program)};
+  std::ranges::copy(add_checkpoint_commands(app), std::back_inserter(commands));
+  std::reverse(arguments.begin(), arguments.end());  // the order in which the parser takes a vector
+  try {
+    app.parse(arguments);
+    return run_command(app, commands);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    std::ostringstream text;
+    const int code = app.exit(asked, text, text);
+    print(text.str());
+    return code;
+  } catch (const CLI::ExtrasError& error) {
+    if (!app.got_subcommand("run") || !program.empty()) return usage_error(app, error);
+    complain(std::string(error.what()) +
+             "; write the program behind --, as in: zero run -n 4 -- ./train");
+    return kUsage;
+  } catch (const CLI::Error& error) {
+    return usage_error(app, error);
   }
 }
 
-int run(int argc, char** argv) {
+int guarded_run(int argc, char** argv) {
   open_standard_streams();
-  // What stands behind "--" is another program's business: it never reaches the parser.
-  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  const std::vector<std::string> program(dashes == arguments.end() ? dashes : dashes + 1,
-                                         arguments.end());
-  arguments.erase(dashes, arguments.end());
-  std::reverse(arguments.begin(), arguments.end());  // the order in which the parser takes a vector
-
-  CLI::App app("libzero: train on several ranks", "zero");
-  app.set_version_flag("--version", "zero " ZERO_VERSION);
-  app.require_subcommand(0, 1);  // checked below: the parser's own check hides a mistyped command
-  const Command command = add_run_command(app, program);
+  ::signal(SIGPIPE, SIG_IGN);
   try {
-    app.parse(arguments);
-    if (app.get_subcommands().empty()) throw CLI::ValidationError("no command given");
-    return command();
-  } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
-  } catch (const CLI::ExtrasError& error) {
-    const bool forgot_dashes = app.got_subcommand("run") && program.empty();
-    std::cerr << "zero: " << on_one_line(error.what())
-              << (forgot_dashes ? "; write the program behind --, as in: zero run -n 4 -- ./train\n"
-                                : " (zero --help and zero run --help say more)\n");
-    return kUsage;
-  } catch (const CLI::Error& error) {
-    std::cerr << "zero: " << on_one_line(error.what())
-              << " (zero --help and zero run --help say more)\n";
-    return kUsage;
+    return run({argv + std::min(argc, 1), argv + argc});
+  } catch (const Interrupted& stop) {
+    complain(stop.what());
+    return 128 + stop.signal();
+  } catch (const FormatError& error) {
+    complain(error.what());
+    return kNo;
   } catch (const ContractError& error) {
-    std::cerr << "zero: " << error.what() << '\n';
+    complain(error.what());
     return kUsage;
   } catch (const std::exception& error) {
-    std::cerr << "zero: " << error.what() << '\n';
+    complain(error.what());
     return kInputOutput;
   }
 }
@@ -69,5 +93,5 @@ int run(int argc, char** argv) {
 }  // namespace zero::cli
 
 int main(int argc, char** argv) {
-  return zero::cli::run(argc, argv);
+  return zero::cli::guarded_run(argc, argv);
 }

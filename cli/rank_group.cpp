@@ -43,6 +43,17 @@ void RankGroup::read_some() {
 
 std::vector<EndedRank> RankGroup::take_ended() {
   std::vector<EndedRank> ended;
+  collect_ended(ended);
+  // While we looked at one, another may have died whom we had passed, and then have been the death
+  // of one that we came to later.
+  if (!ended.empty()) collect_ended(ended);
+  std::stable_sort(ended.begin(), ended.end(), [](const EndedRank& a, const EndedRank& b) {
+    return distance_from_cause(a.report) < distance_from_cause(b.report);
+  });
+  return ended;
+}
+
+void RankGroup::collect_ended(std::vector<EndedRank>& ended) {
   for (Rank& rank : ranks_) {
     if (rank.ended) continue;
     const ExitReport report = look_at(rank.pid);
@@ -52,7 +63,6 @@ std::vector<EndedRank> RankGroup::take_ended() {
     rank.err.drain();
     ended.push_back({rank.number, report});
   }
-  return ended;
 }
 
 void RankGroup::signal_leaders(int signal) {

@@ -41,7 +41,8 @@ class RankGroup {
   /// Adds what to poll for to read on.
   void add_to(std::vector<pollfd>& fds);
   void read_some();
-  /// The ranks that have ended since the last call, all their output read.
+  /// The ranks that have ended since the last call, all their output read. Those whose end is
+  /// rather the cause of other ranks' ends than the consequence come first.
   std::vector<EndedRank> take_ended();
 
   void signal_leaders(int signal);
@@ -52,6 +53,8 @@ class RankGroup {
 
  private:
   struct Rank;
+
+  void collect_ended(std::vector<EndedRank>& ended);
 
   Console& console_;
   Keeper& keeper_;

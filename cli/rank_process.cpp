@@ -11,8 +11,9 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
 
+#include "cli/exit_code.h"
 #include "libzero/base/error.h"
 
 namespace zero::cli {
@@ -77,8 +78,11 @@ int read_start_error(int fd) {
 
 /// 0 where the process is gone.
 pid_t parent_of(const std::filesystem::path& process) {
-  std::ifstream file(process / "stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  char start[512];
+  const UniqueFd file(::open((process / "stat").c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t got = file ? ::read(file.get(), start, sizeof start) : -1;
+  if (got <= 0) return 0;  // reading fails, too, where the process vanishes after opening
+  const std::string_view text(start, static_cast<std::size_t>(got));
   const std::size_t name_end = text.rfind(')');  // the name may hold anything, also ") R 1"
   if (name_end == std::string::npos || name_end + 4 > text.size()) return 0;
   pid_t parent = 0;
@@ -131,6 +135,12 @@ std::string describe(const ExitReport& report) {
   const char* name = ::sigabbrev_np(report.signal);  // null for real-time signals
   return "was killed by " +
          (name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(report.signal));
+}
+
+int distance_from_cause(const ExitReport& report) noexcept {
+  if (report.signal == SIGABRT || report.signal == SIGPIPE) return 2;
+  if (report.signal != 0) return 0;
+  return report.code == kInputOutput ? 3 : 1;
 }
 
 std::vector<pid_t> own_children() {

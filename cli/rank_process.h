@@ -37,6 +37,12 @@ void reap(pid_t pid);
 /// "exited with code 3", "was killed by SIGKILL"
 std::string describe(const ExitReport& report);
 
+/// Who died first is not known: the system does not tell, and a process that is killed closes its
+/// connections before its end shows. 0: nothing that another rank's end leads to. More: the more
+/// likely the consequence of one (a rank that lost a peer exits with kInputOutput, or aborts where
+/// it does not catch the error).
+int distance_from_cause(const ExitReport& report) noexcept;
+
 /// The children of this process, also those that it adopted.
 std::vector<pid_t> own_children();
 

@@ -46,19 +46,6 @@ Exit code: 0 if all ranks exit with 0, otherwise that of the first rank that fai
 a signal killed it), in the last try; 2 wrong usage; 3 the port is taken or the system has no
 process to give; 126 the program cannot be executed; 127 there is no such program.)";
 
-class RunHelp : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: zero run -n RANKS [OPTIONS] -- PROGRAM [ARGUMENTS...]\n";
-  }
-};
-
-/// The range stands in the message of a value outside it, not in the help text, where CLI11 writes
-/// "INT:INT in [1 - 4096]".
-CLI::Validator in_range(int low, int high) {
-  return CLI::Range(low, high).description("");
-}
-
 void add_restart_options(CLI::App& run, RunSettings& settings) {
   constexpr int kMost = 1000000;
   CLI::Option* restarts = run.add_option("--restarts", settings.restarts,
@@ -95,9 +82,8 @@ void require_consistent(const RunSettings& settings) {
 
 Command add_run_command(CLI::App& app, const std::vector<std::string>& program) {
   auto settings = std::make_shared<RunSettings>();
-  CLI::App* run = app.add_subcommand("run", kDescription);
-  run->formatter(std::make_shared<RunHelp>());
-  run->footer(kFooter);
+  CLI::App* run = add_command(
+      app, {"run", kDescription, "-n RANKS [OPTIONS] -- PROGRAM [ARGUMENTS...]", kFooter});
   run->add_option("-n,--ranks", settings->ranks, "How many ranks to start")
       ->required()
       ->type_name("N")
@@ -121,15 +107,15 @@ Command add_run_command(CLI::App& app, const std::vector<std::string>& program) 
       ->type_name("S")
       ->check(in_range(0, 1000000));
   add_restart_options(*run, *settings);
-  return [settings, &program] {
-    if (program.empty()) {
-      throw CLI::ValidationError(
-          "no program given; write it behind --, as in: zero run -n 4 -- ./train");
-    }
-    require_consistent(*settings);
-    settings->program = program;
-    return launch(*settings);
-  };
+  return {run, [settings, &program] {
+            if (program.empty()) {
+              throw CLI::ValidationError(
+                  "no program given; write it behind --, as in: zero run -n 4 -- ./train");
+            }
+            require_consistent(*settings);
+            settings->program = program;
+            return launch(*settings);
+          }};
 }
 
 }  // namespace zero::cli

@@ -8,6 +8,7 @@ zero_public_target(zero_core core
   libzero/base/error.h
   libzero/base/float16.h
   libzero/base/log.h
+  libzero/base/loss_scaler_state.h
   libzero/collective/collective.h
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h
@@ -24,6 +25,7 @@ zero_public_target(zero_zero zero
   libzero/optim/options.h
   libzero/optim/resume.h
   libzero/optim/step_result.h
+  libzero/train/checkpointer.h
   libzero/train/device.h
   libzero/train/stop_signals.h
   libzero/zero.h)

@@ -132,6 +132,15 @@ class MiniGpt(unittest.TestCase):
         self.refuse(["--lr", "-1"], "--lr")
         self.refuse(["--batch", "1000000000000"], "--batch", "1000000")
 
+    def test_checkpoint_flags_that_need_one_another(self):
+        for flag in (["--save-every", "5"], ["--save-initial"], ["--async-save"], ["--keep", "1"]):
+            self.refuse(flag, flag[0] + " needs --checkpoint")
+        self.refuse(["--resume", "auto"], "--resume auto needs --checkpoint")
+        self.refuse(["--checkpoint", "c", "--reshard-on-load"], "--reshard-on-load needs --resume")
+        self.refuse(["--resume", "c/step_000000000001", "--load-parameters", "w.safetensors"], "contradict")
+        self.refuse(["--checkpoint", "c", "--save-every", "-1"], "--save-every")
+        self.refuse(["--checkpoint", "c", "--keep", "-1"], "--keep")
+
     def test_bad_data(self):
         self.refuse(["--data", self.path("missing.txt")], "missing.txt")
         open(self.path("empty.txt"), "wb").close()

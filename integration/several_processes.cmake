@@ -15,6 +15,14 @@ foreach(script equal_bits dead_rank minigpt)
   set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)
 endforeach()
 
+if(LIBZERO_WITH_HDF5)
+  zero_integration_test(integration.resume TIMEOUT 400
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/resume_test.py ${PROJECT_BINARY_DIR}/bin)
+  set_tests_properties(integration.resume PROPERTIES PROCESSORS 2)
+else()
+  message(STATUS "integration: the tests of checkpoints need HDF5")
+endif()
+
 if(NOT LIBZERO_SANITIZE)  # 1600 backward calls and five validations would take a sanitizer half an hour
   add_test(NAME integration.full_run
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/full_run_test.py ${PROJECT_BINARY_DIR}/bin)

@@ -20,13 +20,18 @@ MAY_INCLUDE = {
     "libzero/layout": CORE,
     "libzero/collective": COLLECTIVE,
     "libzero/collective/testing": COLLECTIVE,
-    "libzero/optim": COLLECTIVE,
-    "libzero/train": CORE,
+    "libzero/optim": COLLECTIVE | {"checkpoint", "checkpoint/ranks", "checkpoint/tools"},
+    "libzero/train": COLLECTIVE | {"libzero/optim", "checkpoint", "checkpoint/ranks"},
+    "checkpoint": {"libzero/base", "libzero/layout"},
+    "checkpoint/ranks": COLLECTIVE | {"checkpoint"},
+    "checkpoint/tools": {"libzero/base", "libzero/layout", "checkpoint"},
+    "checkpoint/testing": {"checkpoint"},
     "libzero": {"libzero/base", "libzero/collective", "libzero/optim", "libzero/train", "backends", "backends/rendezvous"},
     "backends": {"libzero/base", "libzero/collective", "backends/rendezvous"},
     "backends/rendezvous": {"libzero/base", "libzero/collective"},
     "backends/gloo": {"libzero/base", "libzero/collective"},
-    "cli": {"libzero/base", "libzero/collective", "backends/rendezvous"},
+    "cli": {"libzero/base", "libzero/collective", "libzero/layout", "backends/rendezvous", "checkpoint", "checkpoint/ranks",
+            "checkpoint/tools"},
 }
 EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "backends", "backends/rendezvous"}
 
@@ -36,7 +41,9 @@ LIBRARIES = [
     (re.compile(r"(?:torch|ATen|c10)/"), "LibTorch", {"libzero/optim", "libzero/train", "examples"}),
     (re.compile(r"gloo/"), "Gloo", {"backends/gloo"}),
     (re.compile(r"boost/"), "Boost", {"backends/rendezvous"}),
-    (re.compile(r"CLI/|nlohmann/"), "a library for programs", {"cli", "examples"}),
+    (re.compile(r"hdf5|H5"), "HDF5", {"checkpoint"}),
+    (re.compile(r"CLI/"), "a library for programs", {"cli", "examples"}),
+    (re.compile(r"nlohmann/"), "a library for JSON", {"checkpoint", "cli", "examples"}),
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
@@ -60,7 +67,7 @@ def library_problems(folder, target):
 
 
 def include_problems(root):
-    files = [path for top in ("libzero", "backends", "cli", "examples") for path in sorted((root / top).rglob("*"))
+    files = [path for top in ("libzero", "backends", "checkpoint", "cli", "examples") for path in sorted((root / top).rglob("*"))
              if path.suffix in (".h", ".cpp")]
     for path in files:
         name = path.relative_to(root).as_posix()
@@ -90,6 +97,8 @@ class Structure(unittest.TestCase):
             "libzero/optim/c.cpp": ("#include <torch/torch.h>", "large headers"),
             "backends/gloo/d.cpp": ('#include "backends/rendezvous/wire.h"', "may not include backends/rendezvous"),
             "cli/e.cpp": ("#include <ATen/core/Tensor.h>", "LibTorch may not be seen"),
+            "checkpoint/i.cpp": ("#include <ATen/core/Tensor.h>", "LibTorch may not be seen"),
+            "libzero/optim/j.cpp": ("#include <hdf5.h>", "HDF5 may not be seen"),
             "libzero/base/f.h": ('#include "g.h"', "not named from the repository's root"),
             "libzero/new/h.h": ('#include "libzero/base/error.h"', "in no table"),
         }

@@ -8,5 +8,6 @@
 #include "libzero/base/log.h"
 #include "libzero/collective/collective.h"
 #include "libzero/optim/optimizer.h"
+#include "libzero/train/checkpointer.h"
 #include "libzero/train/device.h"
 #include "libzero/train/stop_signals.h"

@@ -15,8 +15,7 @@ std::vector<std::int64_t> steps_to_remove(const Listing& listing, const Retentio
   for (auto info = listing.steps.rbegin(); info != listing.steps.rend(); ++info) {
     if (!rule.run_id.empty() && info->run_id != rule.run_id) continue;
     const bool kept =
-        newer++ < rule.keep || info == listing.steps.rbegin() ||
-        (rule.keep_every > 0 && info->step % rule.keep_every == 0) ||
+        newer++ < rule.keep || (rule.keep_every > 0 && info->step % rule.keep_every == 0) ||
         std::find(rule.pinned.begin(), rule.pinned.end(), info->step) != rule.pinned.end();
     if (!kept) removable.push_back(info->step);
   }

@@ -14,10 +14,13 @@
 namespace zero::checkpoint {
 namespace {
 
+/// REQUIRES a state that put() has taken.
 std::uint64_t bytes_of(const RankState& state) {
   std::uint64_t bytes = 0;
   for (const StateView& view : state.states) {
-    for (const auto piece : view.pieces) bytes += piece.size();
+    for (const Extent& extent : view.extents) {
+      bytes += static_cast<std::uint64_t>((extent.end - extent.begin) * size_of(view.dtype));
+    }
   }
   return bytes;
 }

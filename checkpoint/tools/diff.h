@@ -20,9 +20,11 @@ struct Difference {
 };
 
 /// Compares parameters by name (shape, dtype, group, trainability, alias), every state bit by bit,
-/// group options, scaler, counters and shared blobs. Not: world sizes, stage, layout, run ids,
-/// ranks' blobs. All differences, in order of the first's parameters. Bounded memory. Throws
-/// FormatError (damage), IoError, Cancelled.
+/// the step, applied steps, group options, scaler, counters and shared blobs. Not: the order of
+/// parameters, world sizes, stage, layout ("layout." counters), run ids, ranks' blobs. An alias
+/// that both have is compared where its owner is. All differences, in order of the first's
+/// parameters, then those that only the second has, then the rest. Memory: 2 MiB and one block of
+/// each. Throws FormatError (damage), IoError, Cancelled.
 std::vector<Difference> diff(const Reader& a, const Reader& b, const Progress& progress = {});
 
 }  // namespace zero::checkpoint

@@ -17,8 +17,8 @@ enum class ExportFormat { kSafetensors, kHdf5 };
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
-  /// Of floating parameters; each is rounded to nearest even from its master. Default: the
-  /// parameter's own.
+  /// Of floating parameters and buffers; each is rounded to nearest even from its master, or from
+  /// its value where it has none. Default: each one's own. Others keep theirs.
   std::optional<DType> dtype;
   /// Largest bytes of data in one file (safetensors only); a single tensor may exceed it. 0: one
   /// file. Several files get an index beside them: model-00001-of-00003.safetensors and
@@ -35,8 +35,11 @@ struct ExportResult {
 
 /// Writes parameters and buffers whole, each name once; aliases are listed in the file's metadata
 /// ("libzero.alias.NAME" -> owner) in safetensors, and are hard links in HDF5. Files appear whole
-/// or not at all; nothing is overwritten (ContractError). Bounded memory. Throws FormatError
-/// (damage), IoError, Cancelled.
+/// or not at all; nothing is overwritten (ContractError). In safetensors tensors are cut into files
+/// in the model's order; inside a file wider elements come first, so that all are aligned. In HDF5
+/// a name with slashes becomes groups. Bounded memory. Throws ContractError (also: a name that the
+/// format has no place for, a safetensors path without that ending, an integer dtype), FormatError
+/// (damage, a parameter without weights), IoError, Cancelled.
 ExportResult export_parameters(const Reader& reader, FileSystem& files, const std::string& path,
                                const ExportOptions& options);
 

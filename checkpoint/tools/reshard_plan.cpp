@@ -49,10 +49,13 @@ ReshardPlan::ReshardPlan(const Reader& source, int world_size)
     all.insert(kinds.back().begin(), kinds.back().end());
   }
   kinds_.assign(all.begin(), all.end());
+  trainable_.resize(kinds_.size());
   for (std::size_t row = 0; row < kinds.size(); ++row) {
     for (const Kind& kind : kinds[row]) {
       const auto found = std::lower_bound(kinds_.begin(), kinds_.end(), kind);
-      kinds_of_row_[row].push_back(static_cast<std::size_t>(found - kinds_.begin()));
+      const auto index = static_cast<std::size_t>(found - kinds_.begin());
+      kinds_of_row_[row].push_back(index);
+      if (common_.parameters[row].trainable) trainable_[index] = true;
     }
   }
 }
@@ -70,7 +73,11 @@ std::vector<StateView> ReshardPlan::views(int rank) const {
       views[kind].extents.push_back(extent);
     }
   }
-  return views;
+  std::vector<StateView> held;
+  for (std::size_t kind = 0; kind < views.size(); ++kind) {
+    if (trainable_[kind] || !views[kind].extents.empty()) held.push_back(std::move(views[kind]));
+  }
+  return held;
 }
 
 const std::map<std::string, Blob>& ReshardPlan::blobs(int rank) const {

@@ -22,8 +22,8 @@ class ReshardPlan {
   /// The source's, but for whose blobs are surplus.
   const CommonState& common() const { return common_; }
 
-  /// A view of each state and dtype that the checkpoint has, without extents where the rank has no
-  /// share; the data are left to the caller.
+  /// What the rank holds, as a trainer hands it in (see Ownership); the data are left to the
+  /// caller.
   std::vector<StateView> views(int rank) const;
 
   /// What the source has of this rank: saved by it, or kept from a larger world.
@@ -34,6 +34,7 @@ class ReshardPlan {
   CommonState common_;
   Ownership ownership_;
   std::vector<std::pair<std::string, DType>> kinds_;    // Sorted.
+  std::vector<bool> trainable_;                         // Whether a trainable parameter has it.
   std::vector<std::vector<std::size_t>> kinds_of_row_;  // Indices into kinds_.
 };
 

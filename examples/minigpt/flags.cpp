@@ -8,6 +8,34 @@
 namespace minigpt {
 namespace {
 
+void declare_checkpoints(CLI::App& app, Flags& flags) {
+  const auto at_least_0 =
+      CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000'000}).description("");
+  const char* const group = "Checkpoints";
+  app.add_option("--checkpoint", flags.checkpoint,
+                 "Save into this folder after the last step, and when a signal ends the run")
+      ->group(group);
+  app.add_option("--save-every", flags.save_every, "Steps between saves; 0: none before the last")
+      ->check(at_least_0)
+      ->group(group);
+  app.add_flag("--save-initial", flags.save_initial, "Save before the first step, too")
+      ->group(group);
+  app.add_option("--keep", flags.keep, "Newest checkpoints to keep; 0: all")
+      ->check(at_least_0)
+      ->group(group);
+  app.add_flag("--async-save", flags.async_save, "Write while training goes on")->group(group);
+  app.add_option("--resume", flags.resume,
+                 "auto: from the newest whole checkpoint of --checkpoint, if there is one; or the "
+                 "path of a checkpoint")
+      ->group(group);
+  app.add_flag("--reshard-on-load", flags.reshard_on_load,
+               "Resume from a checkpoint that another number of ranks saved")
+      ->group(group);
+  app.add_option("--load-parameters", flags.load_parameters,
+                 "Start from the weights of this .safetensors file, unless there is a checkpoint")
+      ->group(group);
+}
+
 void declare(CLI::App& app, Flags& flags) {
   app.option_defaults()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
@@ -56,6 +84,7 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--log", flags.log, "Write one JSON object a step to this file")->group("Run");
   app.add_flag("--log-samples", flags.log_samples, "Log each step's sample indices too")
       ->group("Run");
+  declare_checkpoints(app, flags);
   app.add_option("--lr", flags.lr, "Highest learning rate")
       ->check(not_negative)
       ->group("Optimizer");
@@ -86,9 +115,27 @@ void declare(CLI::App& app, Flags& flags) {
       ->group("Sharding");
 }
 
+/// Checkpoint flags that need one another. Empty: all is well.
+std::string problem_of_checkpoints(const Flags& flags) {
+  const char* saves = flags.save_every > 0 ? "--save-every"
+                      : flags.save_initial ? "--save-initial"
+                      : flags.async_save   ? "--async-save"
+                      : flags.keep != 3    ? "--keep"
+                                           : nullptr;
+  if (flags.checkpoint.empty() && saves != nullptr)
+    return std::string(saves) + " needs --checkpoint, the folder to save into";
+  if (flags.checkpoint.empty() && flags.resume == "auto")
+    return "--resume auto needs --checkpoint, the folder to look in; or name a checkpoint";
+  if (flags.resume.empty() && flags.reshard_on_load) return "--reshard-on-load needs --resume";
+  if (!flags.resume.empty() && flags.resume != "auto" && !flags.load_parameters.empty())
+    return "--load-parameters and --resume with a path contradict each other; choose one";
+  return {};
+}
+
 /// What the parser cannot see in one flag alone. Empty: all is well.
 std::string problem_of(const Flags& flags, int world_size) {
   const auto text = [](auto value) { return std::to_string(value); };
+  if (std::string problem = problem_of_checkpoints(flags); !problem.empty()) return problem;
   if (flags.width % flags.heads != 0) {
     return "--width must be a multiple of --heads: " + text(flags.width) + " and " +
            text(flags.heads);

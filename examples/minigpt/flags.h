@@ -29,6 +29,14 @@ struct Flags {
   std::string precision = "auto";
   std::string wire = "auto";
   std::uint64_t seed = 1;
+  std::string checkpoint;       ///< Empty: nothing is saved.
+  std::int64_t save_every = 0;  ///< Steps; 0: only after the last.
+  bool save_initial = false;
+  std::int64_t keep = 3;  ///< Whole checkpoints; 0: all.
+  bool async_save = false;
+  std::string resume;  ///< "auto" or a path; empty: start fresh.
+  bool reshard_on_load = false;
+  std::string load_parameters;
   std::string log;
   bool log_samples = false;
   std::int64_t eval_every = 100;

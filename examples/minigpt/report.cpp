@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -17,11 +19,20 @@ nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
+/// A run that was killed may have left half a line.
+void cut_unfinished_line(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t whole = text.rfind('\n') + 1;  // 0 where there is none
+  if (whole < text.size()) std::filesystem::resize_file(path, whole);
+}
+
 }  // namespace
 
-JsonLog::JsonLog(const std::string& path) : path_(path) {
+JsonLog::JsonLog(const std::string& path, bool append) : path_(path) {
   if (path_.empty()) return;
-  file_.open(path_, std::ios::trunc);
+  if (append) cut_unfinished_line(path_);
+  file_.open(path_, append ? std::ios::app : std::ios::trunc);
   if (!file_) throw std::runtime_error("--log cannot be written; check the folder: " + path_);
 }
 

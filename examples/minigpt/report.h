@@ -14,8 +14,9 @@ namespace minigpt {
 /// One JSON object a line. Does nothing without a path.
 class JsonLog {
  public:
-  /// Throws std::runtime_error naming the file if it cannot be written.
-  explicit JsonLog(const std::string& path);
+  /// `append`: the lines of an earlier part of the run stay, but for one that was cut short. Throws
+  /// std::runtime_error naming the file if it cannot be written.
+  JsonLog(const std::string& path, bool append);
 
   struct Step {
     std::int64_t step = 0;  ///< From 1.

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <numbers>
+#include <optional>
 #include <vector>
 
+#include "examples/minigpt/checkpoints.h"
 #include "examples/minigpt/evaluate.h"
 #include "examples/minigpt/model.h"
 #include "examples/minigpt/report.h"
@@ -100,22 +102,21 @@ class Training {
                    .betas({flags.beta1, flags.beta2})
                    .weight_decay(flags.weight_decay)),
         optimizer_(*model_, adamw_, optimizer_options(flags, adamw_), comm),
-        log_(is_speaker_ ? flags.log : std::string()),
-        progress_(last_step()) {}
+        progress_(last_step()),
+        checkpoints_(flags, optimizer_, *comm, data_.training.count(),
+                     [this](const std::string& line) { say(line); }) {}
 
   void run() {
     say(introduction(flags_, optimizer_, precision_, *comm_));
-    if (flags_.eval_every > 0) evaluate_and_say(0);
-    SampleOrder order(data_.training.count(), flags_.seed);
-    for (std::int64_t step = 1; step <= last_step(); ++step) {
-      one_step(step, order.at((step - 1) * flags_.batch, flags_.batch));
-      const bool is_due =
-          flags_.eval_every > 0 && (step % flags_.eval_every == 0 || step == last_step());
-      if (is_due) evaluate_and_say(step);
-    }
+    checkpoints_.begin();
+    const bool is_fresh = optimizer_.steps_taken() == 0;
+    log_.emplace(is_speaker_ ? flags_.log : std::string(), /*append=*/!is_fresh);
+    if (flags_.eval_every > 0 && is_fresh) evaluate_and_say(0);
+    const bool is_whole = go_on();
+    checkpoints_.finish();
     optimizer_.shutdown();
     comm_->shutdown();  // the others need not wait while one rank writes
-    if (is_speaker_ && flags_.sample > 0) {
+    if (is_speaker_ && is_whole && flags_.sample > 0) {
       say("sample: " + printable(generate(model_, flags_.sample, flags_.context, flags_.seed)));
     }
   }
@@ -132,17 +133,46 @@ class Training {
     return flags_.stop_after > 0 ? std::min(flags_.stop_after, flags_.steps) : flags_.steps;
   }
 
-  void one_step(std::int64_t step, const std::vector<std::int64_t>& samples) {
+  /// From wherever the run stands to its end; false if a signal ends it before.
+  bool go_on() {
+    SampleOrder order(data_.training.count(), flags_.seed);
+    if (optimizer_.steps_taken() >= last_step())
+      say("all " + std::to_string(last_step()) +
+          " steps are taken already; there is nothing to do");
+    while (optimizer_.steps_taken() < last_step()) {
+      const std::int64_t step = optimizer_.steps_taken() + 1;
+      const bool is_last = step == last_step();
+      const bool stops = one_step(step, order.at(checkpoints_.samples_seen(), flags_.batch));
+      checkpoints_.count_step();
+      if (stops && !is_last) {
+        checkpoints_.leave();
+        return false;
+      }
+      if (flags_.eval_every > 0 && (step % flags_.eval_every == 0 || is_last))
+        evaluate_and_say(step);
+      checkpoints_.save_if_due(is_last);
+    }
+    return true;
+  }
+
+  /// True if a rank asked all to stop.
+  bool one_step(std::int64_t step, const std::vector<std::int64_t>& samples) {
     const auto start = std::chrono::steady_clock::now();
     const double lr = learning_rate(flags_, optimizer_.steps_applied() + 1);
     for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
     backward_of(optimizer_, model_, data_.training, samples, flags_.micro_batch, *comm_);
+    checkpoints_.request_stop_if_signalled();
     const zero::StepResult result = optimizer_.step();
-    if (!is_speaker_) return;
+    if (is_speaker_) tell(step, lr, start, samples, result);
+    return result.stop_requested;
+  }
+
+  void tell(std::int64_t step, double lr, std::chrono::steady_clock::time_point start,
+            const std::vector<std::int64_t>& samples, const zero::StepResult& result) {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double tokens_per_second = static_cast<double>(flags_.batch * flags_.context) / seconds;
-    log_.step(
+    log_->step(
         {step, lr, seconds, tokens_per_second, result, flags_.log_samples ? &samples : nullptr});
     progress_.show(step, result.loss, tokens_per_second, result.grad_norm,
                    optimizer_.memory().total());
@@ -152,7 +182,7 @@ class Training {
   void evaluate_and_say(std::int64_t step) {
     const double loss = evaluate(model_, data_.validation, *comm_);
     if (!is_speaker_) return;
-    log_.evaluation(step, loss);
+    log_->evaluation(step, loss);
     char text[96];
     std::snprintf(text, sizeof text, "step %lld: validation loss %.4f nats per byte",
                   static_cast<long long>(step), loss);
@@ -171,8 +201,9 @@ class Training {
   MiniGpt model_;
   zero::AdamWOptions adamw_;
   zero::Optimizer optimizer_;
-  JsonLog log_;
+  std::optional<JsonLog> log_;  // once it is known whether it goes on
   Progress progress_;
+  Checkpoints checkpoints_;  // last: it may say something while it goes
 };
 
 }  // namespace

@@ -8,4 +8,12 @@ std::unique_ptr<checkpoint::Store> open_store(const std::string& root) {
   return checkpoint::make_hdf5_store(checkpoint::on_disk(), root);
 }
 
+checkpoint::Candidates find_checkpoints(const std::string& from, bool fall_back, Collective& comm) {
+  return checkpoint::find_candidates(*checkpoint::on_disk(), from, fall_back, comm);
+}
+
+std::unique_ptr<checkpoint::Reader> open_checkpoint(const std::string& directory) {
+  return checkpoint::open_checkpoint(checkpoint::on_disk(), directory);
+}
+
 }  // namespace zero

@@ -1,15 +1,21 @@
 #pragma once
 
-/// Stores and checkpoints by their paths; two sources, one of which a build chooses.
+/// Stores and checkpoints by their paths. Two sources, one of which a build chooses: without HDF5
+/// every function throws Unavailable.
 
 #include <memory>
 #include <string>
 
+#include "checkpoint/ranks/choose.h"
 #include "checkpoint/store.h"
 
 namespace zero {
 
-/// Throws Unavailable in a build without HDF5.
 std::unique_ptr<checkpoint::Store> open_store(const std::string& root);
+
+/// Collective. See checkpoint::find_candidates.
+checkpoint::Candidates find_checkpoints(const std::string& from, bool fall_back, Collective& comm);
+
+std::unique_ptr<checkpoint::Reader> open_checkpoint(const std::string& directory);
 
 }  // namespace zero

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "libzero/base/loss_scaler_state.h"
+
 namespace zero {
 
 struct LossScalerOptions {
@@ -14,16 +16,6 @@ struct LossScalerOptions {
   std::int32_t hysteresis = 1;          ///< Overflows that it takes for the scale to fall.
   double min_scale = 1;                 ///< The scale never falls below; a positive float32 value.
   std::int64_t max_consecutive_skips = 0;  ///< exhausted() after so many in a row; 0: never.
-};
-
-/// All that a resume needs. A plain struct, so that checkpoints need not know the class.
-struct LossScalerState {
-  double scale = 1;
-  std::int64_t growth_tracker = 0;  ///< Clean steps since the last overflow or growth.
-  std::int32_t hysteresis_left =
-      0;  ///< Overflows that the scale still bears, the fatal one included.
-  std::int64_t consecutive_skips = 0;  ///< Overflows since the last clean step.
-  friend bool operator==(const LossScalerState&, const LossScalerState&) = default;
 };
 
 /// The rule, once a step and after the step was decided with the old scale:

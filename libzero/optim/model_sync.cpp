@@ -25,10 +25,11 @@ std::string text(const T& value) {
   }
 }
 
-/// The tensor without the repetitions that expand() makes: what there is to write.
-at::Tensor without_repeats(at::Tensor tensor) {
-  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
-    if (tensor.stride(d) == 0 && tensor.size(d) > 1) tensor = tensor.narrow(d, 0, 1);
+/// Without the repetitions that expand() makes in `strides`: what there is to write.
+at::Tensor without_repeats(at::Tensor tensor, at::IntArrayRef strides) {
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    const auto dimension = static_cast<std::int64_t>(d);
+    if (strides[d] == 0 && tensor.size(dimension) > 1) tensor = tensor.narrow(dimension, 0, 1);
   }
   return tensor;
 }
@@ -99,7 +100,7 @@ void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& ten
   const at::NoGradGuard no_grad;
   for (const NamedTensor& item : tensors) {
     if (item.tensor.numel() == 0) continue;
-    const at::Tensor target = without_repeats(item.tensor.detach());
+    const at::Tensor target = without_repeats(item.tensor.detach(), item.tensor.strides());
     at::Tensor contiguous = target.contiguous();
     comm.broadcast(
             {contiguous.data_ptr(), static_cast<std::int64_t>(contiguous.nbytes()), DType::kUInt8},
@@ -107,6 +108,12 @@ void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& ten
         ->wait();
     if (contiguous.data_ptr() != target.data_ptr()) target.copy_(contiguous);
   }
+}
+
+void copy_into(const at::Tensor& tensor, const at::Tensor& contiguous) {
+  const at::NoGradGuard no_grad;
+  without_repeats(tensor.detach(), tensor.strides())
+      .copy_(without_repeats(contiguous, tensor.strides()));
 }
 
 void require_valid(const AdamWOptions& defaults, const Options& options) {

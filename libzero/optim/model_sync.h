@@ -21,6 +21,9 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
 /// may be expanded.
 void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& tensors);
 
+/// Overwrites `tensor`, which may be expanded, with a contiguous one of its shape.
+void copy_into(const at::Tensor& tensor, const at::Tensor& contiguous);
+
 /// Throws ContractError naming the option for values out of range.
 void require_valid(const AdamWOptions& defaults, const Options& options);
 

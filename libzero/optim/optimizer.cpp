@@ -102,10 +102,18 @@ double Optimizer::loss_scale() const noexcept {
   return impl_->scaler_.scale();
 }
 void Optimizer::save(const std::string& root, const TrainerState& trainer) {
+  impl_->require_same_root(root);
   save(*open_store(root), trainer);
 }
 void Optimizer::save(checkpoint::Store& store, const TrainerState& trainer) {
   impl_->save(store, present_groups(*this, impl_->options_.groups().size() + 1, "save"), trainer);
+}
+LoadReport Optimizer::load(const std::string& from, const LoadOptions& options) {
+  return impl_->load(*this, {.from = from}, options);
+}
+LoadReport Optimizer::load(checkpoint::Store& store, std::int64_t step,
+                           const LoadOptions& options) {
+  return impl_->load(*this, {.store = &store, .step = step}, options);
 }
 void Optimizer::save(torch::serialize::OutputArchive&) const {
   throw ContractError(
@@ -121,6 +129,12 @@ CheckpointState CheckpointAccess::state(const TrainerState& trainer) const {
   Optimizer::Impl& impl = *optimizer_.impl_;
   return impl.checkpoint_state(
       present_groups(optimizer_, impl.options_.groups().size() + 1, "save"), trainer);
+}
+checkpoint::SaveOutcome CheckpointAccess::save(checkpoint::Store& store,
+                                               const TrainerState& trainer) const {
+  Optimizer::Impl& impl = *optimizer_.impl_;
+  return impl.save(store, present_groups(optimizer_, impl.options_.groups().size() + 1, "save"),
+                   trainer);
 }
 std::shared_ptr<Collective> CheckpointAccess::comm() const {
   return optimizer_.impl_->checkpoint_comm();

@@ -168,6 +168,25 @@ class Optimizer : public torch::optim::Optimizer {
   /// The same into a store of whatever kind; each rank passes its own, of the same root.
   void save(checkpoint::Store& store, const TrainerState& trainer = {});
 
+  /// Collective: takes over a checkpoint. `from` is a checkpoint's directory, or a root, whose
+  /// newest checkpoint is meant; an empty or missing root is no error: `found` of the report is
+  /// false then. Every parameter, moment, frozen parameter and buffer, the loss scale, the steps,
+  /// the options of the groups and LibTorch's CPU random state are as they were when it was saved,
+  /// and training goes on with the same bits; what LoadOptions made different is in the report.
+  /// Not in the middle of a window.
+  ///
+  /// Everything is read and checked on every rank before anything is touched: after ContractError,
+  /// FormatError and IoError, which every rank throws alike, the optimizer and the model are as
+  /// they were. ContractError if model, options or world differ from what was saved in a way that
+  /// `options` do not allow, listing all differences and, for another world size, the command that
+  /// reshards; and for `from` or `options` that differ between ranks. FormatError for a damaged
+  /// checkpoint. CommError if a rank died or fell silent, which kills this optimizer. Throws
+  /// Unavailable in a build without HDF5.
+  LoadReport load(const std::string& from, const LoadOptions& options = {});
+
+  /// The same for one step of a store of whatever kind. Throws ContractError if there is none.
+  LoadReport load(checkpoint::Store& store, std::int64_t step, const LoadOptions& options = {});
+
   /// torch::save() and torch::load() see one rank's memory: both throw ContractError.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;

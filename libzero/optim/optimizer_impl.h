@@ -2,8 +2,8 @@
 
 /// The optimizer behind its public face: the one place that sees reducer, state, vote and update
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
-/// optimizer_step.cpp what ends it, optimizer_checkpoint.cpp what saves and loads,
-/// optimizer_weights.cpp what brings weights from outside.
+/// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
+/// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere.
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "libzero/optim/build_plan.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/comm_clock.h"
+#include "libzero/optim/fresh_state.h"
 #include "libzero/optim/gradient_reducer.h"
 #include "libzero/optim/group_options.h"
 #include "libzero/optim/optimizer.h"
@@ -48,7 +49,15 @@ class Optimizer::Impl {
   /// See CheckpointAccess.
   CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
   std::shared_ptr<Collective> checkpoint_comm();
-  void save(checkpoint::Store& store, const PresentGroups& groups, const TrainerState& trainer);
+  void require_same_root(const std::string& root);
+  checkpoint::SaveOutcome save(checkpoint::Store& store, const PresentGroups& groups,
+                               const TrainerState& trainer);
+  struct LoadSource {
+    checkpoint::Store* store = nullptr;  // null: by path
+    std::int64_t step = 0;
+    std::string from;
+  };
+  LoadReport load(Optimizer& face, const LoadSource& source, const LoadOptions& options);
 
   const Options options_;
   ParameterTable table_;
@@ -65,6 +74,9 @@ class Optimizer::Impl {
       "parameters may stand at two different steps, start again from saved weights";
   static constexpr const char* kNothingChanged = "no parameter was changed since the last step";
 
+  static constexpr const char* kHalfLoaded =
+      "a checkpoint was put in place in part, start again and load it";
+
   void require_alive() const;
   void say(LogLevel level, const std::string& line) const;
   void require_same_shapes() const;
@@ -75,9 +87,23 @@ class Optimizer::Impl {
   StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
   void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  void mark_parameters_changed();
   void drop_window();
   void discard_window();
   double present_gradient_scale();
+  struct PreparedLoad;
+  LoadTarget load_target();
+  void require_ready_to_load(const PresentGroups& groups) const;
+  void plan_load_of(const checkpoint::Reader& reader, const std::string& directory,
+                    const PresentGroups& groups, const LoadOptions& options,
+                    PreparedLoad& load) const;
+  PreparedLoad prepare_load(const std::function<std::unique_ptr<checkpoint::Reader>()>& open,
+                            const std::string& directory, const PresentGroups& groups,
+                            const LoadOptions& options);
+  PreparedLoad prepare_load_from(const std::string& from, const PresentGroups& groups,
+                                 const LoadOptions& options);
+  void put_in_place(Optimizer& face, PreparedLoad& load);
+  void gather_parameters();
   [[noreturn]] void die(const std::string& consequence, const char* why);
   /// Runs a collective part; a CommError kills the optimizer, with `consequence` in its message and
   /// in those of later calls.

@@ -197,6 +197,10 @@ void Optimizer::Impl::update_buckets(float gradient_factor,
     }
   }
   queue_.drain();
+  mark_parameters_changed();
+}
+
+void Optimizer::Impl::mark_parameters_changed() {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();
   }

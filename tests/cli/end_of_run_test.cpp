@@ -32,6 +32,39 @@ TEST(EndOfRun, TheFirstFailureGivesTheCodeNotWhatFollowsFromIt) {
   EXPECT_THAT(result.err, Not(HasSubstr("rank 0")));
 }
 
+TEST(EndOfRun, OfThoseFoundDeadAtOnceTheCauseIsNamed) {
+  const auto name_of = [](const std::string& script) {
+    Launched launched(shell_ranks(2, "trap '" + script +
+                                         "' USR1; echo pid $$; "
+                                         "while :; do sleep 0.02; done"));
+    const auto pids = launched.wait_for_pids(2);
+    launched.signal(SIGSTOP);
+    for (const pid_t pid : pids) ::kill(pid, SIGUSR1);
+    for (const pid_t pid : pids) EXPECT_TRUE(is_gone(pid)) << pid;
+    launched.signal(SIGCONT);
+    return launched.wait().err;
+  };
+  EXPECT_EQ(name_of("[ $RANK = 1 ] && kill -KILL $$; exit 3"),
+            "zero run: rank 1 was killed by SIGKILL\n");
+  EXPECT_EQ(name_of("[ $RANK = 1 ] && exit 7; exit 3"), "zero run: rank 1 exited with code 7\n");
+  EXPECT_EQ(name_of("[ $RANK = 1 ] && exit 7; kill -ABRT $$"),
+            "zero run: rank 1 exited with code 7\n");
+}
+
+TEST(EndOfRun, ARankFoundKilledAfterOneThatLostItsPeerIsTakenForTheCause) {
+  Result result;
+  // The killing comes too late where the machine stands still for half a second: then once more.
+  for (int i = 0; i < 5 && result.code != 128 + 9; ++i) {
+    Launched launched(shell_ranks(2, "[ $RANK = 1 ] || exit 3; echo pid $$; exec sleep 600"));
+    const pid_t pid = launched.wait_for_pids(1).front();
+    ASSERT_TRUE(launched.wait_for_output("rank 0 exited with code 3; taking the others down"));
+    ::kill(pid, SIGKILL);
+    result = launched.wait();
+  }
+  EXPECT_EQ(result.code, 128 + 9);
+  EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by SIGKILL; this is taken for the cause"));
+}
+
 TEST(EndOfRun, ARankThatIsDoneEarlyIsNoFailure) {
   const Result result =
       zero_run({"-n", "2", "--", "sh", "-c", "[ $RANK = 0 ] && exit 0; sleep 0.7; echo late"});

@@ -93,6 +93,16 @@ TEST(RunSignals, ASecondSignalKillsAtOnce) {
   for (const pid_t pid : pids) EXPECT_TRUE(is_gone(pid, 0ms)) << pid;
 }
 
+TEST(RunSignals, ARunThatIsBeingTakenDownIsNotProlongedByARequestToEnd) {
+  // Rank 0 hears that it is to be taken down and has the launcher asked to end, once.
+  const Result result = Launched(shell_ranks(2,
+                                             "[ $RANK = 1 ] && exit 7; "
+                                             "trap \"trap '' TERM; kill -TERM $PPID\" TERM; "
+                                             "while :; do sleep 0.02; done"))
+                            .wait(10s);
+  EXPECT_EQ(result.code, 7);
+}
+
 TEST(RunSignals, AStoppedRankIsKilledToo) {
   Launched launched(shell_ranks(2, "echo pid $$; exec sleep 600"));
   const auto pids = launched.wait_for_pids(2);

@@ -145,7 +145,9 @@ TEST_F(Damage, EveryFileSwappedWithTheOneOfAnotherStepIsFound) {
     files_->set_content(path(name), files_->content(folder_of(6) + "/" + name));
     const auto found = damaged();
     ASSERT_FALSE(found.empty()) << name;
-    if (name != kManifestName) EXPECT_THAT(found, ElementsAre(name));
+    if (name != kManifestName) {
+      EXPECT_THAT(found, ElementsAre(name));
+    }
     EXPECT_NE(error_of_reading(), "") << name;
     files_->set_content(path(name), whole);
   }

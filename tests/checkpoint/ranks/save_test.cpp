@@ -52,6 +52,30 @@ TEST_P(SaveOnRanks, CountsTheBytesOfAllRanks) {
   EXPECT_EQ(save_together(world_, 7).outcomes[2].bytes, bytes);
 }
 
+TEST_P(SaveOnRanks, WhatFunctionsGiveIsSavedLikeMemory) {
+  const Ending ending = save_together(world_, 7, [](int, Input& input) {
+    for (StateView& view : input.part.state.states) give_by_function(view);
+  });
+  ASSERT_EQ(ending.problem(), "");
+  EXPECT_EQ(ending.outcomes[0].bytes, save_together(world_, 8).outcomes[0].bytes);
+  EXPECT_EQ(steps_difference({7, 8}), "");
+}
+
+TEST_P(SaveOnRanks, AFunctionThatThrowsFailsTheSaveOnEveryRank) {
+  const Ending ending = save_together(world_, 7, [](int rank, Input& input) {
+    if (rank != 2) return;
+    give_by_function(input.part.state.states[1]);
+    input.part.state.states[1].fill = [](const Extent&, std::span<std::byte>) {
+      throw IoError("the offloaded state cannot be read");
+    };
+  });
+  EXPECT_THAT(ending.common_error(),
+              AllOf(HasSubstr("rank 2, phase write"), HasSubstr("offloaded")));
+  EXPECT_TRUE(is_a<IoError>(ending.errors[0]));
+  EXPECT_EQ(steps_difference({}), "");
+  EXPECT_EQ(save_together(world_, 7).problem(), "");
+}
+
 TEST_P(SaveOnRanks, ARefusalOfOneRankStopsAllBeforeAnythingIsWritten) {
   for (int refusing = 0; refusing < 3; ++refusing) {
     const Ending ending = save_together(world_, 5, [&](int rank, Input& input) {
@@ -94,6 +118,10 @@ TEST_P(SaveOnRanks, ARankWithAnotherCommonStateIsNamedTogetherWithTheDifference)
       {"number of counters: 3", [](CommonState& c) { c.counters["more"] = 0; }},
       {"shared blob schedule: 33 bytes",
        [](CommonState& c) { c.blobs["schedule"][9] ^= std::byte{1}; }},
+      {"number of surplus ranks: 1",
+       [](CommonState& c) {
+         c.surplus_rank_blobs[9] = {{"rng", Blob(3)}};
+       }},
       {"number of shared blobs: 1", [](CommonState& c) { c.blobs.erase("empty"); }}};
   for (const auto& each : cases) {
     const auto& [words, change] = each;
@@ -246,6 +274,25 @@ TEST_P(SaveOnRanks, DamagedMessagesNeverMakeADamagedCheckpoint) {
         EXPECT_EQ(difference(*store->open(info.step), info.step, 3), "");
       }
     }
+  }
+}
+
+TEST_P(SaveOnRanks, AnAbsurdSizeIsACommErrorOnAllThatSaysSo) {
+  for (const char* label : {"ticket, size", "who failed, sizes", "receipts, sizes"}) {
+    const auto decorate = [&](int rank, std::shared_ptr<Collective> comm) {
+      if (rank != 1) return comm;
+      zero::testing::Fault fault;
+      fault.kind = zero::testing::Fault::Kind::kCorrupt;
+      fault.label = label;
+      return zero::testing::with_faults(std::move(comm), {fault});
+    };
+    const Ending ending = save_together(world_, 2, nullptr, decorate);
+    for (const auto& error : ending.errors) {
+      EXPECT_TRUE(is_a<CommError>(error));
+      EXPECT_THAT(zero::testing::message_of(error),
+                  AllOf(HasSubstr("failed on rank 1"), HasSubstr("announced a message of")));
+    }
+    EXPECT_EQ(steps_difference({}), "");
   }
 }
 

@@ -92,10 +92,13 @@ std::map<std::string, Blob> blobs_of(int rank) {
 }
 
 void save_as_trainer(Store& store, const Model& model, int world_size) {
-  std::set<std::pair<std::string, DType>> kinds;
+  std::set<std::pair<std::string, DType>> kinds, trainable;
   for (std::size_t row = 0; row < model.common.parameters.size(); ++row) {
     if (model.common.parameters[row].alias_of != -1) continue;
-    for (const auto& kind : kinds_of(model, row)) kinds.insert(kind);
+    for (const auto& kind : kinds_of(model, row)) {
+      kinds.insert(kind);
+      if (model.common.parameters[row].trainable) trainable.insert(kind);
+    }
   }
   const Ownership ownership(model.common, world_size);
   const auto writer = store.begin(model.common, world_size);
@@ -107,7 +110,10 @@ void save_as_trainer(Store& store, const Model& model, int world_size) {
               [](const Extent& a, const Extent& b) { return a.parameter < b.parameter; });
     RankState state{{}, blobs_of(rank)};
     for (const auto& kind : kinds) {
-      state.states.push_back(view_of(model, kind, extents, memory));
+      StateView view = view_of(model, kind, extents, memory);
+      if (trainable.contains(kind) || !view.extents.empty()) {
+        state.states.push_back(std::move(view));
+      }
     }
     writer->put(rank, state);
   }

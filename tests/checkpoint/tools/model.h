@@ -25,7 +25,7 @@ std::vector<std::pair<std::string, DType>> kinds_of(const Model& model, std::siz
 std::vector<std::byte> elements(const Model& model, const std::string& state, DType dtype,
                                 const Extent& extent);
 
-/// Each rank with views of all states and dtypes, cut by Ownership. Blobs: rank r has "rng" of r
+/// As Ownership demands. Blobs: rank r has "rng" of r
 /// bytes and "sampler" of 3.
 void save_as_trainer(Store& store, const Model& model, int world_size);
 

@@ -200,6 +200,19 @@ TEST(Reshard, AnExistingStepIsRefusedEvenInTheSourcesOwnRoot) {
   EXPECT_THROW(reshard(*source->open(7), *root.store, to_ranks(3)), ContractError);
 }
 
+TEST(Reshard, WhatNoTrainerCanHaveWrittenIsAFormatError) {
+  CommonState common;
+  common.groups.resize(1);
+  common.parameters = {{"count", {2}, DType::kInt64, 0, true, -1}};
+  const std::vector<std::byte> bytes(16);
+  const auto source = make_memory_store(), destination = make_memory_store();
+  const auto writer = source->begin(common, 1);
+  writer->put(0, {{{"value", DType::kInt64, {{0, 0, 2}}, {bytes}}}, {}});
+  writer->commit();
+  EXPECT_THROW(reshard(*source->open(0), *destination, to_ranks(2)), FormatError);
+  EXPECT_THAT(destination->list().steps, IsEmpty());
+}
+
 TEST(Reshard, ManyRanksOfFewElements) {
   const Model model = model_of(kShapes[0]);
   const auto source = make_memory_store(), wide = make_memory_store(), back = make_memory_store();

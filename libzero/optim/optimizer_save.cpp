@@ -1,6 +1,7 @@
 #include <string>
 
 #include "checkpoint/ranks/save.h"
+#include "libzero/optim/all_or_none.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/optimizer_impl.h"
 
@@ -33,18 +34,27 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
   require_alive();
   if (checkpoint_comm_) return checkpoint_comm_;
   guarded(kNothingChanged, [this] {
-    matched([this] { queue_.drain(); });
-    checkpoint_comm_ = comm_->split(/*color=*/0, /*key=*/comm_->rank());
+    matched([this] {
+      queue_.drain();
+      checkpoint_comm_ = comm_->split(/*color=*/0, /*key=*/comm_->rank());
+    });
   });
   return checkpoint_comm_;
 }
 
-void Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
-                           const TrainerState& trainer) {
+void Optimizer::Impl::require_same_root(const std::string& root) {
+  const std::shared_ptr<Collective> comm = checkpoint_comm();
+  checkpointing(kNothingChanged, [&] { require_same("save: the root", root, *comm); });
+  ZERO_REQUIRE(!root.empty(), "save: the root must have a name");
+}
+
+checkpoint::SaveOutcome Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
+                                              const TrainerState& trainer) {
   const std::shared_ptr<Collective> comm = checkpoint_comm();
   const CheckpointState state = checkpoint_state(groups, trainer);
-  checkpointing(kNothingChanged,
-                [&] { checkpoint::save_on_ranks(store, state.common, state.part, *comm); });
+  return checkpointing(kNothingChanged, [&] {
+    return checkpoint::save_on_ranks(store, state.common, state.part, *comm);
+  });
 }
 
 }  // namespace zero

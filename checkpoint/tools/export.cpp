@@ -1,0 +1,22 @@
+#include "checkpoint/tools/export.h"
+
+#include "checkpoint/tools/export_formats.h"
+#include "checkpoint/tools/new_files.h"
+
+namespace zero::checkpoint {
+
+ExportResult export_parameters(const Reader& reader, FileSystem& files, const std::string& path,
+                               const ExportOptions& options) {
+  const ExportContent content = plan_export(reader, options.dtype);
+  require_absent(files, path);
+  ExportResult result;
+  for (const auto& [alias, owner] : content.aliases) result.aliases.push_back(alias);
+  if (options.format == ExportFormat::kHdf5) {
+    export_hdf5(reader, files, path, options, content, result);
+  } else {
+    export_safetensors(reader, files, path, options, content, result);
+  }
+  return result;
+}
+
+}  // namespace zero::checkpoint

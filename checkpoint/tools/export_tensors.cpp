@@ -1,0 +1,131 @@
+#include "checkpoint/tools/export_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "libzero/base/float16.h"
+
+namespace zero::checkpoint {
+namespace {
+
+constexpr std::size_t kChunk = std::size_t{4} << 20;
+
+/// The state that holds a parameter's weights.
+std::string weights_of(const Reader& reader, std::int32_t parameter, const ParameterSpec& spec) {
+  const std::vector<std::string> states = reader.states(parameter);
+  for (const char* state : {"master", "value"}) {
+    if (std::find(states.begin(), states.end(), state) == states.end()) continue;
+    const DType stored = reader.dtype(parameter, state);
+    if (stored == spec.dtype || (is_floating(stored) && is_floating(spec.dtype))) return state;
+    throw FormatError(
+        "a parameter's weights have a dtype that does not fit it, use another "
+        "checkpoint: " +
+        spec.name + ", " + std::string(name_of(stored)));
+  }
+  throw FormatError("a parameter has neither 'master' nor 'value' in this checkpoint: " +
+                    spec.name);
+}
+
+template <class Element>
+Element element_at(const std::byte* bytes, std::size_t i) {
+  Element element;
+  std::memcpy(&element, bytes + i * sizeof element, sizeof element);
+  return element;
+}
+
+template <class From, class To, class Convert>
+void convert_all(std::span<const std::byte> from, std::span<std::byte> to, Convert convert) {
+  for (std::size_t i = 0; i < from.size() / sizeof(From); ++i) {
+    const To element = convert(element_at<From>(from.data(), i));
+    std::memcpy(to.data() + i * sizeof element, &element, sizeof element);
+  }
+}
+
+/// `to` has room for as many elements.
+template <class From, class Widen>
+void convert_from(std::span<const std::byte> from, DType dtype, std::span<std::byte> to,
+                  Widen widen) {
+  if (dtype == DType::kFloat32) {
+    convert_all<From, float>(from, to, widen);
+  } else if (dtype == DType::kBFloat16) {
+    convert_all<From, std::uint16_t>(from, to,
+                                     [&](From x) { return bfloat16_from_float(widen(x)); });
+  } else {
+    convert_all<From, std::uint16_t>(from, to,
+                                     [&](From x) { return float16_from_float(widen(x)); });
+  }
+}
+
+void convert(std::span<const std::byte> from, DType from_dtype, std::span<std::byte> to,
+             DType to_dtype) {
+  if (from_dtype == DType::kFloat32) {
+    convert_from<float>(from, to_dtype, to, [](float x) { return x; });
+  } else if (from_dtype == DType::kBFloat16) {
+    convert_from<std::uint16_t>(from, to_dtype, to, float_from_bfloat16);
+  } else {
+    convert_from<std::uint16_t>(from, to_dtype, to, float_from_float16);
+  }
+}
+
+}  // namespace
+
+ExportContent plan_export(const Reader& reader, std::optional<DType> dtype) {
+  ZERO_REQUIRE(!dtype || is_floating(*dtype),
+               "parameters are exported as float32, bfloat16 or float16: " +
+                   std::string(name_of(dtype.value_or(DType::kFloat32))));
+  ExportContent content;
+  const std::vector<ParameterSpec>& parameters = reader.common().parameters;
+  for (std::size_t row = 0; row < parameters.size(); ++row) {
+    const ParameterSpec& spec = parameters[row];
+    if (spec.alias_of != -1) {
+      content.aliases.emplace_back(spec.name,
+                                   parameters[static_cast<std::size_t>(spec.alias_of)].name);
+      continue;
+    }
+    ExportTensor tensor{spec.name, spec.shape, spec.dtype, static_cast<std::int32_t>(row), {}, 0};
+    tensor.numel = spec.numel();
+    if (tensor.numel > 0) tensor.state = weights_of(reader, tensor.parameter, spec);
+    if (dtype && is_floating(spec.dtype)) tensor.dtype = *dtype;
+    content.bytes += tensor.bytes();
+    content.tensors.push_back(std::move(tensor));
+  }
+  return content;
+}
+
+ExportStream::ExportStream(const Reader& reader, std::uint64_t total_bytes,
+                           const Progress& progress)
+    : reader_(reader), total_(total_bytes), progress_(progress) {
+  report();
+}
+
+void ExportStream::report() {
+  if (progress_ && !progress_(done_, total_)) {
+    throw Cancelled("the export was stopped, nothing was written");
+  }
+}
+
+void ExportStream::read(const ExportTensor& tensor,
+                        const std::function<void(std::span<const std::byte>)>& sink) {
+  if (tensor.numel == 0) return;
+  const DType stored = reader_.dtype(tensor.parameter, tensor.state);
+  const auto stored_width = static_cast<std::size_t>(size_of(stored));
+  const auto width = static_cast<std::size_t>(size_of(tensor.dtype));
+  const auto step = static_cast<std::int64_t>(kChunk / stored_width);
+  for (std::int64_t begin = 0; begin < tensor.numel; begin += step) {
+    const std::int64_t end = std::min(tensor.numel, begin + step);
+    const auto count = static_cast<std::size_t>(end - begin);
+    stored_.resize(count * stored_width);
+    reader_.read(tensor.parameter, tensor.state, begin, end, stored_);
+    if (stored == tensor.dtype) {
+      sink(stored_);
+    } else {
+      converted_.resize(count * width);
+      convert(stored_, stored, converted_, tensor.dtype);
+      sink(converted_);
+    }
+    done_ += count * width;
+    report();
+  }
+}
+
+}  // namespace zero::checkpoint

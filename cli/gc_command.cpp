@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "checkpoint/hdf5_store.h"
+#include "cli/checkpoint_commands.h"
+#include "cli/exit_code.h"
+#include "cli/gc_plan.h"
+#include "cli/interrupts.h"
+#include "cli/json.h"
+#include "cli/numbers.h"
+#include "cli/output.h"
+#include "cli/place.h"
+#include "cli/printable.h"
+#include "cli/table.h"
+
+namespace zero::cli {
+namespace {
+
+using checkpoint::FileSystem;
+
+constexpr CommandTexts kTexts = {"gc", kGc, "[OPTIONS] ROOT", R"(
+Examples:
+  zero gc runs/a --keep 3 --keep-every 1000
+  zero gc runs/a --keep 3 --keep-every 1000 --apply
+
+Without --apply nothing is changed: it says what would go and why. What goes: directories that
+crashes have left; with --keep, whole checkpoints but the newest N and those whose step is a multiple
+of --keep-every; with --damaged, damaged ones (zero list says why they are). The newest whole
+checkpoint never goes. While a save is under way nothing is removed.
+
+Exit code: 0 done, or nothing to do; 2 wrong usage; 3 something could not be removed, a save is
+under way, or there is no such root; 128 + signal when stopped between two checkpoints.)"};
+
+struct GcOptions {
+  std::string path;
+  std::string run_id;
+  int keep = 0;
+  int keep_every = 0;
+  bool damaged = false;
+  bool apply = false;
+  bool json = false;
+};
+
+struct Outcome {
+  std::vector<std::string> removed;   ///< Names.
+  std::vector<std::string> failures;  ///< Whole sentences.
+  int signal = 0;                     ///< That stopped it; 0: none did.
+};
+
+/// Throws IoError if somebody saves or removes here.
+std::unique_ptr<checkpoint::FileLock> lock_for_gc(FileSystem& files, const std::string& root) {
+  try {
+    return checkpoint::lock_root(files, root);
+  } catch (const ContractError& busy) {
+    throw IoError(busy.what());
+  }
+}
+
+void remove_leftovers(FileSystem& files, const std::string& root, const GcPlan& plan,
+                      Outcome& outcome) {
+  const auto lock = lock_for_gc(files, root);
+  outcome.failures = checkpoint::remove_leftovers(files, root);
+  for (const Doomed& doomed : plan.doomed) {
+    const std::string path = checkpoint::join_path(root, doomed.name);
+    const bool is_gone = files.status(path).kind == checkpoint::FileKind::kMissing;
+    if (doomed.step < 0 && is_gone) outcome.removed.push_back(doomed.name);
+  }
+}
+
+Outcome apply(FileSystem& files, checkpoint::Store& store, const std::string& root,
+              const GcPlan& plan) {
+  Outcome outcome;
+  if (plan.doomed.empty()) return outcome;
+  const Interrupts interrupts;
+  remove_leftovers(files, root, plan, outcome);
+  for (const Doomed& doomed : plan.doomed) {
+    if (doomed.step < 0) continue;
+    outcome.signal = interrupts.signal();
+    if (outcome.signal != 0) break;
+    try {
+      store.remove(doomed.step);
+      outcome.removed.push_back(doomed.name);
+    } catch (const Error& error) {
+      outcome.failures.push_back(doomed.name + ": " + error.what());
+    }
+  }
+  return outcome;
+}
+
+std::string text_of(const GcPlan& plan, const Outcome* outcome, int width) {
+  Table table({{outcome ? "removed" : "would go", Table::Align::kLeft, true},
+               {"bytes", Table::Align::kRight},
+               {"reason"},
+               {"why", Table::Align::kLeft, true}});
+  std::uint64_t bytes = 0, rows = 0;
+  for (const Doomed& doomed : plan.doomed) {
+    if (outcome && std::ranges::find(outcome->removed, doomed.name) == outcome->removed.end()) {
+      continue;
+    }
+    table.add({doomed.name, bytes_text(doomed.bytes), doomed.reason, doomed.why});
+    bytes += doomed.bytes;
+    ++rows;
+  }
+  std::string text = rows == 0 ? "" : table.text(width) + "\n";
+  for (const checkpoint::Damaged& damaged : plan.damaged) {
+    text +=
+        printable("damaged, stays without --damaged: " + damaged.name + ": " + damaged.problem) +
+        "\n";
+  }
+  if (!plan.note.empty()) text += printable(plan.note) + "\n";
+  if (plan.doomed.empty()) return text + "nothing to remove\n";
+  return text + bytes_text(bytes) + (outcome ? " freed\n" : " would be freed; --apply does it\n");
+}
+
+std::string json_of(const std::string& root, const GcPlan& plan, const Outcome* outcome) {
+  Json json = {{"root", root},
+               {"applied", outcome != nullptr},
+               {"bytes", plan.bytes()},
+               {"remove", Json::array()},
+               {"keep", plan.kept},
+               {"damaged", Json::array()},
+               {"removed", outcome ? outcome->removed : std::vector<std::string>()},
+               {"failures", outcome ? outcome->failures : std::vector<std::string>()},
+               {"note", plan.note}};
+  for (const Doomed& doomed : plan.doomed) {
+    json["remove"].push_back({{"name", doomed.name},
+                              {"reason", doomed.reason},
+                              {"bytes", doomed.bytes},
+                              {"why", doomed.why}});
+  }
+  for (const checkpoint::Damaged& damaged : plan.damaged) {
+    json["damaged"].push_back({{"name", damaged.name}, {"problem", damaged.problem}});
+  }
+  return to_text(json);
+}
+
+int gc(const GcOptions& options) {
+  const auto files = checkpoint::on_disk();
+  require_root(*files, options.path);
+  const auto store = checkpoint::make_hdf5_store(files, options.path);
+  GcRules rules;
+  rules.retention.keep = options.keep;
+  rules.retention.keep_every = options.keep_every;
+  rules.retention.run_id = options.run_id;
+  rules.damaged = options.damaged;
+  const GcPlan plan = plan_gc(*files, *store, options.path, rules);
+  Outcome outcome;
+  if (options.apply) outcome = apply(*files, *store, options.path, plan);
+  const Outcome* applied = options.apply ? &outcome : nullptr;
+  print(options.json ? json_of(options.path, plan, applied)
+                     : text_of(plan, applied, width_of_output()));
+  for (const std::string& failure : outcome.failures) complain(failure);
+  if (outcome.signal != 0) throw Interrupted(outcome.signal);
+  return outcome.failures.empty() ? kOk : kInputOutput;
+}
+
+}  // namespace
+
+Command add_gc_command(CLI::App& app) {
+  constexpr int kMost = 1'000'000'000;
+  auto options = std::make_shared<GcOptions>();
+  CLI::App* parser = add_command(app, kTexts);
+  parser->add_option("ROOT", options->path, "The directory that holds the checkpoints")
+      ->required()
+      ->type_name("");
+  CLI::Option* keep =
+      parser->add_option("--keep", options->keep, "Keep the newest N whole ones (default: all)")
+          ->type_name("N")
+          ->check(in_range(1, kMost));
+  parser
+      ->add_option("--keep-every", options->keep_every, "Keep those whose step is a multiple of M")
+      ->type_name("M")
+      ->check(in_range(1, kMost))
+      ->needs(keep);
+  parser->add_option("--run", options->run_id, "Count and remove old ones of this run only")
+      ->type_name("ID")
+      ->needs(keep);
+  parser->add_flag("--damaged", options->damaged, "Remove damaged ones, too");
+  parser->add_flag("--apply", options->apply, "Remove; without it, only say what would go");
+  parser->add_flag("--json", options->json, "Print JSON");
+  return {parser, [options] { return gc(*options); }};
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,85 @@
+#include "cli/gc_plan.h"
+
+#include <algorithm>
+
+#include "checkpoint/names.h"
+
+namespace zero::cli {
+namespace {
+
+using checkpoint::FileSystem;
+
+std::string why_old(const checkpoint::RetentionRule& rule) {
+  std::string why = "not among the newest " + std::to_string(rule.keep);
+  if (!rule.run_id.empty()) why += " of " + rule.run_id;
+  if (rule.keep_every > 0) why += ", no multiple of " + std::to_string(rule.keep_every);
+  return why;
+}
+
+/// 0 where it cannot be looked at.
+std::uint64_t size_of_damaged(FileSystem& files, const std::string& path) {
+  try {
+    return checkpoint::bytes_in(files, path);
+  } catch (const IoError&) {
+    return 0;
+  }
+}
+
+/// Whether those found belong to a save that is under way: whoever saves holds the lock. Never
+/// creates it.
+void add_leftovers(GcPlan& plan, FileSystem& files, const std::string& root) {
+  const auto leftovers = checkpoint::find_leftovers(files, root);
+  if (leftovers.empty()) return;
+  const std::string lock = checkpoint::join_path(root, checkpoint::kLockName);
+  try {
+    if (files.status(lock).kind == checkpoint::FileKind::kMissing) {
+      plan.note = "this root has no lock: what is unfinished may belong to a save under way";
+    } else if (!files.lock(lock)) {
+      plan.note = "a save or a removal is under way: what is unfinished may be its own, and stays";
+      return;
+    }
+  } catch (const checkpoint::FileError& error) {
+    plan.note = std::string("what is unfinished may belong to a save under way: ") + error.what();
+  }
+  for (const checkpoint::Leftover& leftover : leftovers) {
+    plan.doomed.push_back({leftover.name, -1, leftover.bytes, "leftover",
+                           "left by a save or removal that did not end"});
+  }
+}
+
+}  // namespace
+
+std::uint64_t GcPlan::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Doomed& each : doomed) bytes += each.bytes;
+  return bytes;
+}
+
+GcPlan plan_gc(FileSystem& files, checkpoint::Store& store, const std::string& root,
+               const GcRules& rules) {
+  GcPlan plan;
+  add_leftovers(plan, files, root);
+  const checkpoint::Listing listing = store.list();
+  const std::vector<std::int64_t> old = checkpoint::steps_to_remove(listing, rules.retention);
+  for (const checkpoint::StepInfo& info : listing.steps) {
+    const std::string name = checkpoint::step_name(info.step);
+    if (std::ranges::find(old, info.step) == old.end()) {
+      plan.kept.push_back(name);
+    } else {
+      plan.doomed.push_back({name, info.step, info.bytes, "old", why_old(rules.retention)});
+    }
+  }
+  for (const checkpoint::Damaged& damaged : listing.damaged) {
+    const auto step = checkpoint::parse_step_name(damaged.name);
+    if (!rules.damaged || !step) {
+      plan.damaged.push_back(damaged);
+      continue;
+    }
+    const std::string path = checkpoint::join_path(root, damaged.name);
+    plan.doomed.push_back(
+        {damaged.name, *step, size_of_damaged(files, path), "damaged", damaged.problem});
+  }
+  return plan;
+}
+
+}  // namespace zero::cli

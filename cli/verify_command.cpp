@@ -1,0 +1,92 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "checkpoint/verify.h"
+#include "cli/checkpoint_commands.h"
+#include "cli/exit_code.h"
+#include "cli/json.h"
+#include "cli/long_work.h"
+#include "cli/numbers.h"
+#include "cli/output.h"
+#include "cli/place.h"
+#include "cli/printable.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr CommandTexts kTexts = {"verify", kVerify, "[OPTIONS] DIR", R"(
+Example:
+  zero verify runs/a/step_000000000400
+
+DIR is a checkpoint's directory, or a root, whose newest checkpoint is meant. Every byte is read:
+hashes of files, datasets and blocks, tables, extents and the HDF5 structure. Each finding names file,
+dataset and block (of the size that zero inspect shows; 8 MiB unless the writer chose otherwise).
+
+Exit code: 0 whole; 1 damaged; 2 wrong usage; 3 there is no checkpoint, or it cannot be read; 128 +
+signal when stopped.)"};
+
+struct VerifyOptions {
+  std::string path;
+  bool quick = false;
+  bool json = false;
+};
+
+std::string text_of(const std::string& directory, const checkpoint::Verification& found,
+                    bool quick) {
+  std::string text;
+  for (const checkpoint::Finding& finding : found.findings) {
+    text += printable(checkpoint::to_text(finding)) + "\n";
+  }
+  text += printable(directory) + ": ";
+  if (!found.findings.empty()) {
+    return text + "damaged, " + count_text(found.findings.size(), "finding") + "\n";
+  }
+  return text + (quick ? "names, sizes and tables are right; data were not read\n"
+                       : "whole, " + bytes_text(found.bytes) + " read\n");
+}
+
+std::string json_of(const std::string& directory, const checkpoint::Verification& found,
+                    bool quick) {
+  Json findings = Json::array();
+  for (const checkpoint::Finding& finding : found.findings) {
+    findings.push_back({{"file", finding.file},
+                        {"dataset", finding.dataset},
+                        {"block", nullptr},
+                        {"problem", finding.problem}});
+    if (finding.block >= 0) findings.back()["block"] = finding.block;
+  }
+  return to_text(Json{{"directory", directory},
+                      {"whole", found.findings.empty()},
+                      {"quick", quick},
+                      {"bytes", found.bytes},
+                      {"findings", findings}});
+}
+
+int verify(const VerifyOptions& options) {
+  const auto files = checkpoint::on_disk();
+  const std::string directory = find_checkpoint(*files, options.path);
+  checkpoint::Verification found;
+  run_long_work("verify", [&](const checkpoint::Progress& progress) {
+    found = checkpoint::verify(*files, directory, {options.quick, progress});
+    if (found.stopped) throw checkpoint::Cancelled("verify was stopped");
+  });
+  print(options.json ? json_of(directory, found, options.quick)
+                     : text_of(directory, found, options.quick));
+  return found.findings.empty() ? kOk : kNo;
+}
+
+}  // namespace
+
+Command add_verify_command(CLI::App& app) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* parser = add_command(app, kTexts);
+  parser->add_option("DIR", options->path, "A checkpoint's directory, or a root")
+      ->required()
+      ->type_name("");
+  parser->add_flag("--quick", options->quick, "Do not read the data: names, sizes, tables only");
+  parser->add_flag("--json", options->json, "Print JSON");
+  return {parser, [options] { return verify(*options); }};
+}
+
+}  // namespace zero::cli

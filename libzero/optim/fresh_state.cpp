@@ -1,0 +1,204 @@
+#include "libzero/optim/fresh_state.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "libzero/base/error.h"
+#include "libzero/base/float16.h"
+#include "libzero/optim/checkpoint_rows.h"
+#include "libzero/optim/model_sync.h"
+#include "libzero/optim/tensor_runs.h"
+
+namespace zero {
+namespace {
+
+using checkpoint::Reader;
+
+/// Elements that pass through a conversion at once.
+constexpr std::int64_t kChunk = std::int64_t{1} << 16;
+
+float widened(DType dtype, std::uint16_t bits) {
+  return dtype == DType::kBFloat16 ? float_from_bfloat16(bits) : float_from_float16(bits);
+}
+
+void narrow(const float* from, std::int64_t count, DType dtype, std::uint16_t* to) {
+  const bool is_bfloat16 = dtype == DType::kBFloat16;
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = is_bfloat16 ? bfloat16_from_float(from[i]) : float16_from_float(from[i]);
+}
+
+/// Elements [begin, end) of a state of any floating type, widened.
+void read_floats(const Reader& reader, std::int32_t row, const std::string& state,
+                 std::int64_t begin, std::int64_t end, float* dst) {
+  const DType saved = reader.dtype(row, state);
+  if (saved == DType::kFloat32) {
+    reader.read(row, state, begin, end,
+                std::as_writable_bytes(std::span(dst, static_cast<std::size_t>(end - begin))));
+    return;
+  }
+  std::vector<std::uint16_t> chunk;
+  for (std::int64_t at = begin; at < end; at += kChunk) {
+    chunk.resize(static_cast<std::size_t>(std::min(kChunk, end - at)));
+    reader.read(row, state, at, at + static_cast<std::int64_t>(chunk.size()),
+                std::as_writable_bytes(std::span(chunk)));
+    for (const std::uint16_t bits : chunk) *dst++ = widened(saved, bits);
+  }
+}
+
+/// Elements of a frozen parameter or buffer, as its row has them.
+void read_value(const Reader& reader, std::int32_t source, const ParameterSpec& row,
+                std::span<std::byte> dst) {
+  const std::int64_t numel = row.numel();
+  if (reader.dtype(source, "value") == row.dtype) {
+    reader.read(source, "value", 0, numel, dst);
+    return;
+  }
+  std::vector<float> chunk;
+  for (std::int64_t at = 0; at < numel; at += kChunk) {
+    const std::int64_t count = std::min(kChunk, numel - at);
+    chunk.resize(static_cast<std::size_t>(count));
+    read_floats(reader, source, "value", at, at + count, chunk.data());
+    std::byte* const to = dst.data() + at * size_of(row.dtype);
+    if (row.dtype == DType::kFloat32) {
+      std::memcpy(to, chunk.data(), chunk.size() * sizeof(float));
+    } else {
+      narrow(chunk.data(), count, row.dtype, reinterpret_cast<std::uint16_t*>(to));
+    }
+  }
+}
+
+const at::Tensor& tensor_of(const LoadTarget& target, std::size_t row) {
+  const std::size_t parameters = target.table.specs.size();
+  return row < parameters ? target.table.tensors[row] : target.buffers[row - parameters].tensor;
+}
+
+/// What this rank keeps masters and moments of: its slice, or everything at stage 0.
+struct Piece {
+  std::size_t bucket;
+  std::int64_t at;  ///< Where it begins in the bucket's arrays.
+  Extent extent;
+};
+
+/// By parameter, so that files are read from their beginning to their end.
+std::vector<Piece> pieces_of(const LoadTarget& target) {
+  std::vector<Piece> pieces;
+  for (std::size_t b = 0; b < target.states.size(); ++b) {
+    const Interval stepped = target.states[b].stepped;
+    for (const Segment& segment : target.layout.segments(static_cast<std::int32_t>(b), stepped)) {
+      pieces.push_back(
+          {b,
+           segment.bucket_begin - stepped.begin,
+           {segment.parameter, segment.parameter_begin, segment.parameter_begin + segment.numel}});
+    }
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.extent.parameter < b.extent.parameter; });
+  return pieces;
+}
+
+/// For a parameter that the checkpoint lacks.
+void copy_present_master(const LoadTarget& target, const Piece& piece, float* dst) {
+  const Extent& extent = piece.extent;
+  const AlignedArray<float>& master = target.states[piece.bucket].master;
+  if (master.size() > 0) {
+    std::copy_n(master.data() + piece.at, extent.end - extent.begin, dst);
+  } else {
+    read_elements(target.table.tensors[static_cast<std::size_t>(extent.parameter)], extent.begin,
+                  extent.end - extent.begin, dst);
+  }
+}
+
+void require_truth_values(const AlignedArray<std::byte>& bytes, const std::string& name) {
+  for (std::int64_t i = 0; i < bytes.size(); ++i) {
+    if (std::to_integer<int>(bytes.data()[i]) > 1) {
+      throw FormatError("a buffer of truth values holds another value than 0 and 1: " + name +
+                        ", element " + std::to_string(i));
+    }
+  }
+}
+
+}  // namespace
+
+FreshState::FreshState(const Reader& reader, const LoadPlan& plan, const LoadTarget& target) {
+  read_trainable(reader, plan, target);
+  read_values(reader, plan, target);
+}
+
+void FreshState::read_trainable(const Reader& reader, const LoadPlan& plan,
+                                const LoadTarget& target) {
+  for (const BucketState& state : target.states) {
+    const std::int64_t numel = state.stepped.size();
+    buckets_.push_back(
+        {AlignedArray<float>(numel), AlignedArray<float>(numel), AlignedArray<float>(numel)});
+  }
+  const std::vector<Piece> pieces = pieces_of(target);
+  const auto read = [&](const char* state, AlignedArray<float> Arrays::*array) {
+    for (const Piece& piece : pieces) {
+      const std::int32_t source = plan.sources[static_cast<std::size_t>(piece.extent.parameter)];
+      float* const dst = (buckets_[piece.bucket].*array).data() + piece.at;
+      if (source >= 0) {
+        read_floats(reader, source, state, piece.extent.begin, piece.extent.end, dst);
+      } else if (array == &Arrays::master) {
+        copy_present_master(target, piece, dst);
+      }
+    }
+  };
+  read("master", &Arrays::master);
+  read("exp_avg", &Arrays::exp_avg);
+  read("exp_avg_sq", &Arrays::exp_avg_sq);
+}
+
+void FreshState::read_values(const Reader& reader, const LoadPlan& plan, const LoadTarget& target) {
+  const std::size_t parameters = target.table.specs.size();
+  for (std::size_t i = 0; i < plan.sources.size(); ++i) {
+    const bool is_buffer = i >= parameters;
+    if (plan.sources[i] < 0 || (!is_buffer && target.table.specs[i].trainable)) continue;
+    const ParameterSpec row =
+        is_buffer ? buffer_row(target.buffers[i - parameters]) : target.table.specs[i];
+    Value value{i, AlignedArray<std::byte>(row.numel() * size_of(row.dtype))};
+    if (row.numel() > 0) {
+      read_value(reader, plan.sources[i], row,
+                 {value.bytes.data(), static_cast<std::size_t>(value.bytes.size())});
+    }
+    if (tensor_of(target, i).scalar_type() == at::kBool)
+      require_truth_values(value.bytes, row.name);
+    values_.push_back(std::move(value));
+  }
+}
+
+void FreshState::put_in_place(LoadTarget& target) {
+  for (const Piece& piece : pieces_of(target)) {
+    const auto p = static_cast<std::size_t>(piece.extent.parameter);
+    const std::int64_t count = piece.extent.end - piece.extent.begin;
+    const float* const master = buckets_[piece.bucket].master.data() + piece.at;
+    const DType dtype = target.table.specs[p].dtype;
+    at::Tensor& tensor = target.table.tensors[p];
+    if (dtype == DType::kFloat32) {
+      write_elements(tensor, piece.extent.begin, count, master);
+    } else {
+      WritableRun run(tensor, piece.extent.begin, count);
+      narrow(master, count, dtype, static_cast<std::uint16_t*>(run.data()));
+      run.finish();
+    }
+  }
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    BucketState& state = target.states[b];
+    if (state.master.size() > 0) state.master = std::move(buckets_[b].master);
+    state.exp_avg = std::move(buckets_[b].exp_avg);
+    state.exp_avg_sq = std::move(buckets_[b].exp_avg_sq);
+  }
+  const at::NoGradGuard no_grad;
+  for (Value& value : values_) {
+    const at::Tensor& tensor = tensor_of(target, value.row);
+    if (tensor.numel() == 0) continue;
+    const at::Tensor saved = at::from_blob(value.bytes.data(), tensor.sizes(), tensor.options());
+    copy_into(tensor, saved);
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,185 @@
+#include "libzero/train/checkpointer.h"
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "checkpoint/hdf5_store.h"
+#include "checkpoint/names.h"
+#include "checkpoint/ranks/background_save.h"
+#include "checkpoint/ranks/save.h"
+#include "libzero/optim/agreement.h"
+#include "libzero/optim/checkpoint_state.h"
+#include "libzero/optim/rank_0.h"
+#include "libzero/train/checkpoint_root.h"
+
+namespace zero {
+namespace {
+
+std::string describe(const checkpoint::SaveOutcome& outcome, const std::string& root) {
+  char numbers[64];
+  std::snprintf(numbers, sizeof numbers, "%.2f MiB in %.2f s",
+                static_cast<double>(outcome.bytes) / (1 << 20), outcome.seconds);
+  return "checkpoint: step " + std::to_string(outcome.step) + " saved, " + numbers + ": " +
+         checkpoint::join_path(root, checkpoint::step_name(outcome.step));
+}
+
+std::string steps_text(const std::vector<std::int64_t>& steps) {
+  std::string text = steps.size() == 1 ? "step " : "steps ";
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(steps[i]);
+  return text;
+}
+
+}  // namespace
+
+struct Checkpointer::Impl {
+  Impl(Optimizer& optimizer_, std::string root_, CheckpointOptions options_)
+      : optimizer(optimizer_),
+        access(optimizer_),
+        root(std::move(root_)),
+        options(std::move(options_)),
+        comm(access.comm()) {
+    require_same_everywhere();
+    on_rank_0("opening the root of checkpoints",
+              [this] { keeper.emplace(checkpoint::on_disk(), root, options.lock()); });
+    store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root, {.lock = options.lock()});
+    if (!options.async()) return;
+    saver_comm = comm->split(/*color=*/0, /*key=*/comm->rank());
+    saver.emplace(store, saver_comm);
+  }
+
+  ~Impl() {
+    const bool is_orderly = std::uncaught_exceptions() == exceptions_before;
+    try {
+      collect();
+    } catch (const std::exception& error) {
+      tell_without_throwing(error);
+      return;
+    }
+    saver.reset();
+    if (!is_orderly || saver_comm == nullptr) return;
+    try {
+      saver_comm->shutdown();          // so that nobody takes this rank's leaving for a death
+    } catch (const std::exception&) {  // they were told by what they asked for
+    }
+  }
+
+  void require_same_everywhere() {
+    require_agreement(*comm, {"root of checkpoints " + root,
+                              "checkpoints to keep " + std::to_string(options.keep()),
+                              "checkpoints to keep, every " + std::to_string(options.keep_every()),
+                              std::string("checkpoints async ") + (options.async() ? "yes" : "no"),
+                              std::string("checkpoints lock ") + (options.lock() ? "yes" : "no")});
+    ZERO_REQUIRE(!root.empty(), "checkpoints: the root must have a name");
+    ZERO_REQUIRE(options.keep() >= 0, "checkpoints: keep must be at least 1, or 0 for all: " +
+                                          std::to_string(options.keep()));
+    ZERO_REQUIRE(options.keep_every() >= 0,
+                 "checkpoints: keep_every must be a number of steps, or 0 for none: " +
+                     std::to_string(options.keep_every()));
+  }
+
+  /// Collective.
+  void on_rank_0(const char* label, const std::function<void()>& function) {
+    const auto done = TravellingError::of([&] {
+      if (comm->rank() == 0) function();
+    });
+    done.throw_from_rank_0(*comm, label);
+  }
+
+  void tell(LogLevel level, const std::string& line) const {
+    if (comm->rank() == 0 && options.log()) options.log()(level, line);
+  }
+
+  void tell_without_throwing(const std::exception& error) const noexcept {
+    try {
+      tell(LogLevel::kWarning,
+           std::string("checkpoint: a save that nobody asked after failed: ") + error.what());
+    } catch (...) {  // a destructor has nobody else to tell
+    }
+  }
+
+  /// Waits for a save under way and sees it off.
+  void collect() {
+    if (!saver) return;
+    if (const auto outcome = saver->wait()) see_off(*outcome);
+  }
+
+  void see_off(const checkpoint::SaveOutcome& outcome) {
+    tell(LogLevel::kInfo, describe(outcome, root));
+    for (const std::string& warning : outcome.warnings)
+      tell(LogLevel::kWarning, "checkpoint: " + warning);
+    if (comm->rank() != 0) return;
+    const auto removal = CheckpointRoot::tidy(
+        *store, {.keep = options.keep(), .keep_every = options.keep_every(), .run_id = run_id});
+    if (!removal.steps.empty())
+      tell(LogLevel::kInfo, "checkpoint: removed older ones: " + steps_text(removal.steps));
+    for (const std::string& warning : removal.warnings)
+      tell(LogLevel::kWarning, "checkpoint: " + warning);
+  }
+
+  /// Collective when the run has no id yet.
+  void choose_run_id(const TrainerState& trainer) {
+    if (trainer.run_id != TrainerState().run_id) {
+      run_id = trainer.run_id;
+    } else if (run_id.empty()) {
+      run_id = text_from_rank_0(checkpoint::random_attempt(), *comm, "id of the run");
+    }
+  }
+
+  void save(TrainerState trainer) {
+    collect();
+    choose_run_id(trainer);
+    trainer.run_id = run_id;
+    on_rank_0("room for a checkpoint", [&] {
+      for (const std::string& note : keeper->make_way(*store, optimizer.steps_taken()))
+        tell(LogLevel::kWarning, "checkpoint: " + note);
+    });
+    if (saver) {
+      const CheckpointState state = access.state(trainer);
+      saver->start(state.common, state.part);
+    } else {
+      see_off(access.save(*store, trainer));
+    }
+  }
+
+  LoadReport resume(LoadOptions load) {
+    collect();
+    LoadReport report = optimizer.load(root, load.fall_back(true));
+    if (report.found) run_id = report.trainer.run_id;
+    for (const std::string& warning : report.warnings)
+      tell(LogLevel::kWarning, "checkpoint: " + warning);
+    return report;
+  }
+
+  Optimizer& optimizer;
+  CheckpointAccess access;
+  std::string root;
+  CheckpointOptions options;
+  std::shared_ptr<Collective> comm;
+  std::optional<CheckpointRoot> keeper;  // rank 0 only
+  std::shared_ptr<checkpoint::Store> store;
+  std::shared_ptr<Collective> saver_comm;            // async only
+  std::optional<checkpoint::BackgroundSaver> saver;  // async only
+  std::string run_id;                                // empty: not chosen yet
+  int exceptions_before = std::uncaught_exceptions();
+};
+
+Checkpointer::Checkpointer(Optimizer& optimizer, const std::string& root,
+                           const CheckpointOptions& options)
+    : impl_(std::make_unique<Impl>(optimizer, root, options)) {}
+
+Checkpointer::~Checkpointer() = default;
+
+void Checkpointer::save(const TrainerState& trainer) {
+  impl_->save(trainer);
+}
+LoadReport Checkpointer::resume(LoadOptions options) {
+  return impl_->resume(std::move(options));
+}
+void Checkpointer::finish() {
+  impl_->collect();
+}
+
+}  // namespace zero

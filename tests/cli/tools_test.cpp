@@ -1,0 +1,201 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "tests/cli/checkpoint_root.h"
+
+namespace zero::cli::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(Reshard, GivesTheSameStateForAnotherWorld) {
+  Folder folder;
+  const std::string root = folder.path("r");
+  const json got = zero_json({"reshard", step_directory(golden_root(), 3), root, "--world", "2"});
+  EXPECT_EQ(got["directory"], step_directory(root, 3));
+  EXPECT_EQ(got["from_world_size"], 3);
+  EXPECT_EQ(got["world_size"], 2);
+  EXPECT_EQ(got["digests"].size(), 4u);
+  EXPECT_EQ(zero({"verify", root}).code, 0);
+  EXPECT_EQ(zero({"diff", root, golden_root()}).code, 0);
+  const json inspected = zero_json({"inspect", root});
+  EXPECT_EQ(inspected["world_size"], 2);
+  EXPECT_THAT(inspected["writer"], HasSubstr("zero reshard"));
+  EXPECT_NE(inspected["created"], "");
+  EXPECT_EQ(inspected["surplus_rank_blobs"], json({{"2", {{"rng", 11}, {"sampler", 2}}}}));
+  EXPECT_THAT(zero({"inspect", root}).out, HasSubstr("once rank 2"));
+}
+
+TEST(Reshard, TellsPeopleStateByState) {
+  Folder folder;
+  const Result result = zero({"reshard", golden_root(), folder.path("r"), "--world", "1"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("3 ranks before, 1 now"), HasSubstr("exp_avg_sq")));
+}
+
+TEST(Reshard, ASecondTimeTheStepExists) {
+  Folder folder;
+  const std::string root = folder.path("r");
+  ASSERT_EQ(zero({"reshard", golden_root(), root, "--world", "2"}).code, 0);
+  const auto before = names_in(root);
+  expect_one_complaint(zero({"reshard", golden_root(), root, "--world", "4"}), 2, "step 3");
+  EXPECT_EQ(names_in(root), before);
+}
+
+TEST(Reshard, ADamagedSourceIsANoAndLeavesNothing) {
+  Folder folder;
+  const std::string root = save_steps(folder.path("r"), {1});
+  const json place = zero_json({"inspect", root, "--parameter", "embed.weight"});
+  flip(step_directory(root, 1) + "/shard-00000-of-00002.h5",
+       place["parameter"]["pieces"][0]["offset"]);
+  expect_one_complaint(zero({"reshard", root, folder.path("to"), "--world", "3"}), 1,
+                       "shard-00000-of-00002.h5");
+  if (std::filesystem::exists(folder.path("to"))) {
+    EXPECT_EQ(zero_json({"list", folder.path("to")})["steps"], json::array());
+    EXPECT_EQ(zero_json({"list", folder.path("to")})["leftovers"], json::array());
+  }
+}
+
+TEST(Reshard, ArgumentsAreChecked) {
+  Folder folder;
+  const std::string to = folder.path("to");
+  const auto reshard = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"reshard", golden_root(), to});
+    return zero(std::move(options));
+  };
+  expect_one_complaint(reshard({}), 2, "--world");
+  expect_one_complaint(reshard({"--world", "0"}), 2, "--world");
+  expect_one_complaint(reshard({"--world", "65537"}), 2, "--world");
+  expect_one_complaint(reshard({"--world", "2", "--memory", "1K"}), 2, "1 MiB");
+  for (const char* wrong : {"64X", "1.5M", "-1", "M", "", "99999999999999999999", "16E", "64 M"}) {
+    expect_one_complaint(reshard({"--world", "2", "--memory", wrong}), 2, "is no size");
+  }
+  EXPECT_FALSE(std::filesystem::exists(to));
+  for (const char* right : {"1048576", "2M", "2m", "3MiB", "1G"}) {
+    EXPECT_EQ(reshard({"--world", "2", "--memory", right}).code, 0) << right;
+    std::filesystem::remove_all(to);
+  }
+}
+
+TEST(Reshard, IntoACheckpointsOwnDirectoryIsWrongUsage) {
+  Folder folder;
+  const std::string root = save_steps(folder.path("r"), {1});
+  const std::string inside = step_directory(root, 1);
+  expect_one_complaint(zero({"reshard", golden_root(), inside, "--world", "1"}), 2, "the root");
+  EXPECT_EQ(zero({"verify", root}).code, 0);
+}
+
+TEST(Reshard, TwoIntoOneRootLeaveOneWholeCheckpoint) {
+  Folder folder;
+  const std::string to = folder.path("to");
+  std::vector<std::unique_ptr<Launched>> all;
+  for (const char* world : {"1", "2", "4"}) {
+    all.push_back(std::make_unique<Launched>(
+        std::vector<std::string>{ZERO_COMMAND, "reshard", golden_root(), to, "--world", world}));
+  }
+  int done = 0;
+  for (const auto& each : all) {
+    const int code = each->wait().code;
+    EXPECT_TRUE(code == 0 || code == 2) << code;
+    done += code == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(zero({"verify", to}).code, 0);
+  EXPECT_EQ(zero_json({"list", to})["leftovers"], json::array());
+}
+
+TEST(Diff, OfACheckpointWithItselfIsEmpty) {
+  const json got = zero_json({"diff", golden_root(), step_directory(golden_root(), 3)});
+  EXPECT_EQ(got["equal"], true);
+  EXPECT_EQ(got["differences"], json::array());
+  const Result text = zero({"diff", golden_root(), golden_root()});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, HasSubstr("hold the same training state"));
+}
+
+TEST(Diff, OfTwoStepsIsANoThatNamesWhatDiffers) {
+  const std::string a = step_directory(golden_root(), 1), b = step_directory(golden_root(), 2);
+  const json got = zero_json({"diff", a, b}, 1);
+  EXPECT_EQ(got["a"], a);
+  EXPECT_EQ(got["b"], b);
+  EXPECT_EQ(got["equal"], false);
+  std::set<std::string> subjects;
+  for (const json& each : got["differences"]) {
+    subjects.insert(each["subject"]);
+    EXPECT_TRUE(each["problem"].is_string());
+    EXPECT_TRUE(each["elements"].is_number_integer());
+    EXPECT_TRUE(each.contains("largest_difference"));
+  }
+  EXPECT_THAT(subjects, AllOf(::testing::Contains(HasSubstr("embed.weight")),
+                              ::testing::Contains(HasSubstr("samples_seen")),
+                              ::testing::Contains(HasSubstr("lr"))));
+  const Result text = zero({"diff", a, b});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_THAT(text.out, AllOf(HasSubstr("embed.weight"), HasSubstr("differ: ")));
+}
+
+TEST(Diff, OfADamagedOneIsANo) {
+  Folder folder;
+  const std::string root = save_steps(folder.path("r"), {3}, 3);
+  ASSERT_EQ(zero({"diff", root, golden_root()}).code, 0);
+  std::filesystem::resize_file(step_directory(root, 3) + "/common.h5", 7);
+  expect_one_complaint(zero({"diff", golden_root(), root}), 1, "common.h5");
+}
+
+TEST(Export, WritesWholeParametersAndOverwritesNothing) {
+  Folder folder;
+  const std::string out = folder.path("model.safetensors");
+  const json got = zero_json({"export", golden_root(), out});
+  EXPECT_EQ(got["files"], json({out}));
+  EXPECT_EQ(got["aliases"], json({"head.weight"}));
+  EXPECT_EQ(got["directory"], step_directory(golden_root(), 3));
+  std::ifstream file(out, std::ios::binary);
+  std::uint64_t size = 0;
+  file.read(reinterpret_cast<char*>(&size), sizeof size);
+  std::string header(size, ' ');
+  file.read(header.data(), static_cast<std::streamsize>(size));
+  EXPECT_EQ(json::parse(header)["embed.weight"]["shape"], json({7, 5}));
+  const auto before = std::filesystem::last_write_time(out);
+  expect_one_complaint(zero({"export", golden_root(), out}), 2, out);
+  EXPECT_EQ(std::filesystem::last_write_time(out), before);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("model.safetensors"));
+}
+
+TEST(Export, TakesFormatDtypeAndLargestFile) {
+  Folder folder;
+  EXPECT_EQ(zero({"export", golden_root(), folder.path("m.h5"), "--format", "h5"}).code, 0);
+  std::ifstream file(folder.path("m.h5"), std::ios::binary);
+  std::string magic(4, ' ');
+  file.read(magic.data(), 4);
+  EXPECT_EQ(magic, "\x89HDF");
+  const json wide = zero_json({"export", golden_root(), folder.path("w.safetensors")});
+  const json narrow =
+      zero_json({"export", golden_root(), folder.path("n.safetensors"), "--dtype", "bf16"});
+  EXPECT_LT(narrow["bytes"], wide["bytes"]);
+  const json cut =
+      zero_json({"export", golden_root(), folder.path("c.safetensors"), "--max-shard", "100"});
+  EXPECT_GT(cut["files"].size(), 2u);
+  for (const json& name : cut["files"]) EXPECT_TRUE(std::filesystem::exists(name)) << name;
+}
+
+TEST(Export, ArgumentsAreChecked) {
+  Folder folder;
+  const std::string out = folder.path("m.safetensors");
+  expect_one_complaint(zero({"export", golden_root()}), 2, "OUT");
+  expect_one_complaint(zero({"export", golden_root(), out, "--format", "zip"}), 2, "--format");
+  expect_one_complaint(zero({"export", golden_root(), out, "--dtype", "f64"}), 2, "--dtype");
+  expect_one_complaint(zero({"export", golden_root(), out, "--max-shard", "5Q"}), 2, "is no size");
+  expect_one_complaint(zero({"export", golden_root(), folder.path("no/m.safetensors")}), 3, "/no");
+  EXPECT_THAT(names_in(folder.path()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace zero::cli::testing
