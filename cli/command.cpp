@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/numbers.h"
+
 namespace zero::cli {
 namespace {
 
@@ -23,8 +25,9 @@ class Help : public CLI::Formatter {
 
 CLI::App* add_command(CLI::App& app, const CommandTexts& texts) {
   CLI::App* command = app.add_subcommand(texts.name, texts.description);
+  command->group("Commands");
   command->formatter(std::make_shared<Help>(texts));
-  command->footer(texts.footer);
+  command->footer(texts.footer + (texts.footer[0] == '\n' ? 1 : 0));  // raw strings begin with one
   return command;
 }
 
@@ -40,12 +43,12 @@ CLI::Validator one_of(std::vector<std::string> names) {
 CLI::Validator as_bytes() {
   return CLI::Validator(
       [](std::string& text) {
-        const std::string given = text;
-        try {
-          if (CLI::AsSizeValue(false)(text).empty()) return std::string();
-        } catch (const CLI::Error&) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes) {
+          return "'" + text + "' is no size; write bytes, or a number with K, M, G or T as in 64M";
         }
-        return "'" + given + "' is no size; write bytes, or a number with K, M, G or T as in 64M";
+        text = std::to_string(*bytes);
+        return std::string();
       },
       "");
 }

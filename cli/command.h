@@ -34,7 +34,7 @@ CLI::Validator in_range(int low, int high);
 
 CLI::Validator one_of(std::vector<std::string> names);
 
-/// Turns "64M", "5GiB" and "1048576" into bytes; letters count 1024.
+/// Turns what parse_bytes() takes into a number.
 CLI::Validator as_bytes();
 
 }  // namespace zero::cli

@@ -26,8 +26,8 @@ Examples:
   zero gc runs/a --keep 3 --keep-every 1000 --apply
 
 Without --apply nothing is changed: it says what would go and why. What goes: directories that
-crashes have left; with --keep, whole checkpoints but the newest N and those whose step is a multiple
-of --keep-every; with --damaged, damaged ones (zero list says why they are). The newest whole
+crashes have left; with --keep, whole checkpoints but the newest N and those whose step is a
+multiple of --keep-every; with --damaged, damaged ones (zero list says why they are). The newest whole
 checkpoint never goes. While a save is under way nothing is removed.
 
 Exit code: 0 done, or nothing to do; 2 wrong usage; 3 something could not be removed, a save is

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <system_error>
 
 namespace zero::cli {
 
@@ -19,6 +20,21 @@ std::string bytes_text(std::uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %s", value, kUnits[unit]);
   return text;
+}
+
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (unit.empty()) return value;
+  const std::size_t letter = std::string_view("kKmMgGtT").find(unit.front());
+  if (letter == std::string_view::npos) return std::nullopt;
+  unit.remove_prefix(1);
+  if (!unit.empty() && unit != "iB") return std::nullopt;
+  const auto shift = 10 * (letter / 2 + 1);
+  if (value > ~std::uint64_t{0} >> shift) return std::nullopt;
+  return value << shift;
 }
 
 std::string number_text(double value) {

@@ -4,8 +4,8 @@
 
 namespace zero {
 
-/// All that a loss scaler needs to go on where it was. Here, below both, because optimizers have one
-/// and checkpoints keep it.
+/// All that a loss scaler needs to go on where it was. Here, below both, because optimizers have
+/// one and checkpoints keep it.
 struct LossScalerState {
   double scale = 1;
   std::int64_t growth_tracker = 0;  ///< Clean steps since the last overflow or growth.

@@ -22,7 +22,8 @@ using ::testing::IsEmpty;
 std::vector<std::string> removed_by(std::vector<std::string> arguments) {
   std::vector<std::string> names;
   arguments.insert(arguments.begin(), "gc");
-  for (const json& each : zero_json(std::move(arguments))["remove"]) names.push_back(each["name"]);
+  const json plan = zero_json(std::move(arguments));
+  for (const json& each : plan["remove"]) names.push_back(each["name"]);
   return names;
 }
 

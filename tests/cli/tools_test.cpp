@@ -46,7 +46,7 @@ TEST(Reshard, ASecondTimeTheStepExists) {
   const std::string root = folder.path("r");
   ASSERT_EQ(zero({"reshard", golden_root(), root, "--world", "2"}).code, 0);
   const auto before = names_in(root);
-  expect_one_complaint(zero({"reshard", golden_root(), root, "--world", "4"}), 2, "step_");
+  expect_one_complaint(zero({"reshard", golden_root(), root, "--world", "4"}), 2, "step 3");
   EXPECT_EQ(names_in(root), before);
 }
 
@@ -75,8 +75,7 @@ TEST(Reshard, ArgumentsAreChecked) {
   expect_one_complaint(reshard({"--world", "0"}), 2, "--world");
   expect_one_complaint(reshard({"--world", "65537"}), 2, "--world");
   expect_one_complaint(reshard({"--world", "2", "--memory", "1K"}), 2, "1 MiB");
-  for (const char* wrong :
-       {"64X", "1.5M", "-1", "M", "", "99999999999999999999", "16E", "64 M x"}) {
+  for (const char* wrong : {"64X", "1.5M", "-1", "M", "", "99999999999999999999", "16E", "64 M"}) {
     expect_one_complaint(reshard({"--world", "2", "--memory", wrong}), 2, "is no size");
   }
   EXPECT_FALSE(std::filesystem::exists(to));
@@ -194,7 +193,7 @@ TEST(Export, ArgumentsAreChecked) {
   expect_one_complaint(zero({"export", golden_root(), out, "--format", "zip"}), 2, "--format");
   expect_one_complaint(zero({"export", golden_root(), out, "--dtype", "f64"}), 2, "--dtype");
   expect_one_complaint(zero({"export", golden_root(), out, "--max-shard", "5Q"}), 2, "is no size");
-  expect_one_complaint(zero({"export", golden_root(), folder.path("no/m")}), 3, "no/m");
+  expect_one_complaint(zero({"export", golden_root(), folder.path("no/m.safetensors")}), 3, "/no");
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
 }
 
