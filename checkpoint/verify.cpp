@@ -131,7 +131,8 @@ class DirectoryVerifier {
     check_presence();
     if (!options_.quick) check_bytes();
     if (!result_.stopped) check_tables();
-    if (!options_.quick && !result_.stopped) check_structures();
+    const bool look_inside = options_.structure && !options_.quick;
+    if (look_inside && !result_.stopped) check_structures();
     return std::move(result_);
   }
 
