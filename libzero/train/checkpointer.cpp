@@ -45,7 +45,9 @@ struct Checkpointer::Impl {
     require_same_everywhere();
     on_rank_0("opening the root of checkpoints",
               [this] { keeper.emplace(checkpoint::on_disk(), root, options.lock()); });
-    store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root, {.lock = options.lock()});
+    checkpoint::Hdf5StoreOptions store_options;
+    store_options.lock = options.lock();
+    store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root, store_options);
     if (!options.async()) return;
     saver_comm = comm->split(/*color=*/0, /*key=*/comm->rank());
     saver.emplace(store, saver_comm);
@@ -111,8 +113,11 @@ struct Checkpointer::Impl {
     for (const std::string& warning : outcome.warnings)
       tell(LogLevel::kWarning, "checkpoint: " + warning);
     if (comm->rank() != 0) return;
-    const auto removal = CheckpointRoot::tidy(
-        *store, {.keep = options.keep(), .keep_every = options.keep_every(), .run_id = run_id});
+    checkpoint::RetentionRule rule;
+    rule.keep = options.keep();
+    rule.keep_every = options.keep_every();
+    rule.run_id = run_id;
+    const CheckpointRoot::Removal removal = CheckpointRoot::tidy(*store, rule);
     if (!removal.steps.empty())
       tell(LogLevel::kInfo, "checkpoint: removed older ones: " + steps_text(removal.steps));
     for (const std::string& warning : removal.warnings)

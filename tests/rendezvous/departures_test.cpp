@@ -39,7 +39,7 @@ TEST_F(Departures, EndTheRollCallOfAllOthersLongBeforeItsTimeout) {
   std::vector<std::future<std::string>> others;
   for (int rank = 0; rank < 2; ++rank) {
     others.push_back(std::async(std::launch::async, [&, rank] {
-      return failure_of([&] { call_roll(*heeding_departures(client()), rank, 3, 600s); });
+      return failure_of([&] { call_roll(*heeding_departures(client()), rank, 3, 30s); });
     }));
   }
   auto leaver = client();
@@ -58,7 +58,7 @@ TEST_F(Departures, EndAWaitForAKeyAfterTheRollCall) {
   call_roll(*store, 0, 2, 20s);
   calling.get();
   auto waiting = std::async(std::launch::async,
-                            [&] { return failure_of([&] { store->get("address", 600s); }); });
+                            [&] { return failure_of([&] { store->get("address", 30s); }); });
   EXPECT_EQ(waiting.wait_for(50ms), std::future_status::timeout);
   leaver.reset();
   ASSERT_EQ(waiting.wait_for(20s), std::future_status::ready);
@@ -74,7 +74,7 @@ TEST_F(Departures, AreNotTakenFromThoseThatHaveTakenTheirFarewellBack) {
   prepare_farewell(*last, "rank 3");
   last.reset();
   const auto store = heeding_departures(client());
-  EXPECT_THAT(failure_of([&] { store->get("k", 600s); }), HasSubstr("rank 3 left"));
+  EXPECT_THAT(failure_of([&] { store->get("k", 30s); }), HasSubstr("rank 3 left"));
 }
 
 TEST_F(Departures, AreNoneWhereASecondProcessOfARankIsRefused) {
@@ -88,7 +88,7 @@ TEST_F(Departures, AreNoneWhereASecondProcessOfARankIsRefused) {
   call_roll(*store, 0, 2, 20s);
   calling.get();
   store->set("k", "v");
-  EXPECT_EQ(store->get("k", 600s), "v");
+  EXPECT_EQ(store->get("k", 30s), "v");
   EXPECT_EQ(first_departure(*store), "");
 }
 
@@ -99,7 +99,7 @@ TEST_F(Departures, DoNotHideThatAKeyDoesNotComeOrThatTheStoreIsLost) {
   auto own = std::make_unique<StoreServer>(ServerOptions{.secret = "s"});
   const auto lost = heeding_departures(connect_store("127.0.0.1", own->port(), "s", 20s));
   auto waiting =
-      std::async(std::launch::async, [&] { return failure_of([&] { lost->get("k", 600s); }); });
+      std::async(std::launch::async, [&] { return failure_of([&] { lost->get("k", 30s); }); });
   own.reset();
   ASSERT_EQ(waiting.wait_for(20s), std::future_status::ready);
   EXPECT_THAT(waiting.get(), HasSubstr("lost the connection"));

@@ -213,7 +213,7 @@ class Steps(Case):
         torture.save(VICTIM, self.root, 1)
         torture.save(VICTIM, other, 1)
         compared = filecmp.dircmp(self.root / "step_000000000001", other / "step_000000000001")
-        self.assertEqual(len(compared.common_files), 5)
+        self.assertEqual(len(compared.common_files), 6)
         _, different, errors = filecmp.cmpfiles(compared.left, compared.right, compared.common_files, shallow=False)
         self.assertEqual((different, errors), ([], []))
 
@@ -326,7 +326,7 @@ class Mounts(Case):
             '"$victim" save "$at/root" 4 || echo code=$?; rm "$at/others"; "$victim" recover "$at/root" 5'))
 
     def test_a_disk_without_room_for_names_is_an_error(self):
-        self.assert_full_disk(self.mounted("size=1m,nr_inodes=24", self.SAVES +
+        self.assert_full_disk(self.mounted("size=1m,nr_inodes=27", self.SAVES +
             '"$victim" save "$at/root" 4 --world 9 || echo code=$?; "$victim" recover "$at/root" 5'))
 
     def test_a_disk_that_has_become_read_only_is_an_error_and_can_be_read(self):

@@ -19,6 +19,7 @@
 #include "checkpoint/file_reader.h"
 #include "checkpoint/hdf5_check.h"
 #include "checkpoint/hdf5_store.h"
+#include "checkpoint/names.h"
 #include "checkpoint/testing/memory_file_system.h"
 #include "sample.h"
 
@@ -110,7 +111,9 @@ std::string try_one(const Bytes& bytes, const FileRecord& record) {
 int run(int count, std::uint64_t seed) {
   const auto files = std::make_shared<testing::MemoryFileSystem>();
   save(*make_hdf5_store(files, "/store"), Sample(5, 2));
-  const Manifest manifest = read_manifest(*files, kFolder);
+  Manifest manifest = read_manifest(*files, kFolder);
+  // verify() never opens the view: it makes it again and compares bytes.
+  std::erase_if(manifest.files, [](const FileRecord& record) { return record.name == kViewName; });
   const Checksum checksum = find_checksum();
   if (checksum == nullptr)
     std::puts("the library hides its checksum: most mutants will be refused");
@@ -118,7 +121,9 @@ int run(int count, std::uint64_t seed) {
   std::map<std::string, int> outcomes;
   for (const FileRecord& record : manifest.files) {
     const Bytes whole = files->content(join_path(kFolder, record.name));
-    if (try_one(whole, record) != "accepted") return 1;
+    if (try_one(whole, record) == "accepted") continue;
+    std::printf("the genuine file was not accepted: %s\n", record.name.c_str());
+    return 1;
   }
   for (int i = 0; i < count; ++i) {
     const FileRecord& record = manifest.files[random() % manifest.files.size()];
