@@ -47,6 +47,7 @@ struct Checkpointer::Impl {
               [this] { keeper.emplace(checkpoint::on_disk(), root, options.lock()); });
     checkpoint::Hdf5StoreOptions store_options;
     store_options.lock = options.lock();
+    store_options.lock_wait = checkpoint::kPatientLockWait;
     store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root, store_options);
     if (!options.async()) return;
     saver_comm = comm->split(/*color=*/0, /*key=*/comm->rank());
