@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "checkpoint/hdf5_store.h"
+#include "checkpoint/verify.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/exit_code.h"
 #include "cli/gc_plan.h"
@@ -27,11 +28,13 @@ Examples:
 
 Without --apply nothing is changed: it says what would go and why. What goes: directories that
 crashes have left; with --keep, whole checkpoints but the newest N and those whose step is a
-multiple of --keep-every; with --damaged, damaged ones (zero list says why they are). The newest whole
-checkpoint never goes. While a save is under way nothing is removed.
+multiple of --keep-every; with --damaged, damaged ones (zero list says why they are). The newest
+whole checkpoint never goes; with --apply every byte of it is checked before older ones go. While a
+save is under way nothing is removed.
 
-Exit code: 0 done, or nothing to do; 2 wrong usage; 3 something could not be removed, a save is
-under way, or there is no such root; 128 + signal when stopped between two checkpoints.)"};
+Exit code: 0 done, or nothing to do; 1 the newest checkpoint is damaged, nothing was removed;
+2 wrong usage; 3 something could not be removed, a save is under way, or there is no such root;
+128 + signal when stopped between two checkpoints.)"};
 
 struct GcOptions {
   std::string path;
@@ -86,6 +89,17 @@ Outcome apply(FileSystem& files, checkpoint::Store& store, const std::string& ro
     }
   }
   return outcome;
+}
+
+/// Empty, or why older ones must stay: the newest one cannot be loaded, which its manifest and the
+/// sizes of its files do not tell.
+std::string problem_of_newest(FileSystem& files, const std::string& root, const GcPlan& plan) {
+  const bool removes_old =
+      std::ranges::any_of(plan.doomed, [](const Doomed& each) { return each.reason == "old"; });
+  if (!removes_old || plan.kept.empty()) return {};
+  const auto findings =
+      checkpoint::verify(files, checkpoint::join_path(root, plan.kept.back())).findings;
+  return findings.empty() ? std::string() : plan.kept.back() + ": " + to_text(findings.front());
 }
 
 std::string text_of(const GcPlan& plan, const Outcome* outcome, int width) {
@@ -151,6 +165,14 @@ int gc(const GcOptions& options) {
   rules.damaged = options.damaged;
   const GcPlan plan = plan_gc(*files, *store, options.path, rules, options.apply);
   Outcome outcome;
+  if (options.apply) {
+    const std::string problem = problem_of_newest(*files, options.path, plan);
+    if (!problem.empty()) {
+      complain("the newest checkpoint is damaged, nothing was removed (zero verify says more): " +
+               problem);
+      return kNo;
+    }
+  }
   if (options.apply) outcome = apply(*files, *store, options.path, plan);
   const Outcome* applied = options.apply ? &outcome : nullptr;
   print(options.json ? json_of(options.path, plan, applied)

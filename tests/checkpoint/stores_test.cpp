@@ -96,7 +96,7 @@ TEST(Hdf5Store, WhatTheFileSystemRefusesToShowIsUnreadableAndWhatIsDamagedIsNot)
   save(*store, 2, 1);
   memory->set_content("/store/step_000000000001/MANIFEST.json", {});
   for (const int code : {EIO, EACCES, EMFILE, ESTALE}) {
-    files->set_fault({.operation = "open", .at = 2, .code = code});
+    files->set_fault({.operation = "open", .at = files->calls().at("open") + 2, .code = code});
     const Listing listing = store->list();
     ASSERT_TRUE(listing.steps.empty());
     ASSERT_EQ(listing.damaged.size(), 2u);
