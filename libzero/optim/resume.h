@@ -78,6 +78,8 @@ struct LoadReport {
       trainer;  ///< What save() was given; rank_blobs are this rank's, or empty if it is new.
   std::vector<LoadItem> items;
   std::vector<std::string> warnings;  ///< Damaged checkpoints that were passed over, ...
+  /// Steps of those among them that look whole to who only lists the root: reading showed it.
+  std::vector<std::int64_t> damaged_steps;
 };
 
 /// A table, a line for each item.

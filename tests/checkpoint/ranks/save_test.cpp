@@ -240,6 +240,53 @@ TEST_P(SaveOnRanks, ARankThatFailsInAnyPhaseGivesCommErrorOnAllAndTheOldCheckpoi
   }
 }
 
+/// Its writers have no ticket.
+class NoTicketStore : public Store {
+ public:
+  explicit NoTicketStore(Store& inner) : inner_(inner) {}
+  Listing list() override { return inner_.list(); }
+  std::unique_ptr<Writer> begin(const CommonState& common, int world_size) override {
+    return std::make_unique<NoTicket>(inner_.begin(common, world_size));
+  }
+  std::unique_ptr<Writer> join(std::string_view ticket, const CommonState& common,
+                               int world_size) override {
+    return inner_.join(ticket, common, world_size);
+  }
+  std::unique_ptr<Reader> open(std::int64_t step) override { return inner_.open(step); }
+  void remove(std::int64_t step) override { inner_.remove(step); }
+
+ private:
+  class NoTicket : public Writer {
+   public:
+    explicit NoTicket(std::unique_ptr<Writer> inner) : inner_(std::move(inner)) {}
+    std::string ticket() const override { throw IoError("out of tickets"); }
+    std::string put(int rank, const RankState& state) override { return inner_->put(rank, state); }
+    void accept(std::string_view receipt) override { inner_->accept(receipt); }
+    CommitResult commit() override { return inner_->commit(); }
+    void abort() override { inner_->abort(); }
+
+   private:
+    std::unique_ptr<Writer> inner_;
+  };
+  Store& inner_;
+};
+
+TEST_P(SaveOnRanks, AWriterWithoutATicketIsAnErrorOnAll) {
+  const Sample sample(2, 3);
+  const auto errors = zero::testing::run_ranks(
+      make_threads(3, std::chrono::milliseconds(1000)),
+      [&](const std::shared_ptr<Collective>& comm) {
+        const int rank = comm->rank();
+        NoTicketStore store(*world_.store(rank));
+        save_on_ranks(store, sample.common(), {sample.rank(rank), ""}, *comm);
+      });
+  const Ending ending{std::vector<SaveOutcome>(3), errors};
+  EXPECT_TRUE(is_a<IoError>(errors[1])) << zero::testing::message_of(errors[1]);
+  EXPECT_THAT(ending.common_error(),
+              AllOf(HasSubstr("rank 0, phase begin"), HasSubstr("out of tickets")));
+  EXPECT_EQ(save_together(world_, 2).problem(), "") << "the save was given up";
+}
+
 /// Its join() takes as long as the latch says.
 class LateStore : public Store {
  public:
