@@ -16,6 +16,9 @@ constexpr std::size_t kChunk = std::size_t{128} << 10;
 constexpr std::uint64_t kThreadPays = std::uint64_t{1} << 20;
 /// So much is handed over at once.
 constexpr std::size_t kBatch = std::size_t{1} << 20;
+/// The writer waits for a thread that is further behind. Nothing is copied: this bounds how long
+/// finishing may take, not memory.
+constexpr std::size_t kMostBehind = std::size_t{64} << 20;
 
 struct Part {
   std::span<const std::byte> data;
@@ -79,7 +82,7 @@ class FileHasher::Hashes {
   std::vector<std::byte> blocks_;
 };
 
-/// Adds parts to the hashes behind the caller's back, at most two batches behind.
+/// Adds parts to the hashes behind the caller's back.
 class FileHasher::Thread {
  public:
   explicit Thread(Hashes& hashes) : hashes_(hashes), thread_([this] { work(); }) {}
@@ -93,6 +96,7 @@ class FileHasher::Thread {
   }
 
   void add(const Part& part) {
+    if (part.data.empty()) return;
     gathered_.push_back(part);
     gathered_bytes_ += part.data.size();
     if (gathered_bytes_ >= kBatch) hand_over();
@@ -102,7 +106,7 @@ class FileHasher::Thread {
   void drain() {
     hand_over();
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return batch_.empty() && !busy_; });
+    changed_.wait(lock, [this] { return behind_ == 0; });
   }
 
  private:
@@ -110,9 +114,11 @@ class FileHasher::Thread {
     if (gathered_.empty()) return;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return batch_.empty(); });
-      std::swap(batch_, gathered_);
+      changed_.wait(lock, [this] { return behind_ < kMostBehind; });
+      batch_.insert(batch_.end(), gathered_.begin(), gathered_.end());
+      behind_ += gathered_bytes_;
     }
+    gathered_.clear();
     changed_.notify_all();
     gathered_bytes_ = 0;
   }
@@ -124,14 +130,13 @@ class FileHasher::Thread {
       changed_.wait(lock, [this] { return !batch_.empty() || stopping_; });
       if (stopping_) return;
       std::swap(batch, batch_);
-      busy_ = true;
+      const std::size_t taken = behind_;
       lock.unlock();
-      changed_.notify_all();
       for (const Part& part : batch) hashes_.add(part);
       batch.clear();
       lock.lock();
-      busy_ = false;
-      if (batch_.empty()) changed_.notify_all();
+      behind_ -= taken;
+      changed_.notify_all();
     }
   }
 
@@ -142,7 +147,7 @@ class FileHasher::Thread {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Part> batch_;
-  bool busy_ = false;
+  std::size_t behind_ = 0;  ///< Bytes of batch_ and of what the thread is at.
   bool stopping_ = false;
   std::thread thread_;
 };

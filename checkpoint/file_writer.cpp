@@ -97,7 +97,8 @@ std::vector<Planned> plan(const FileContent& content, std::uint64_t block_bytes)
 }
 
 hdf5::Skeleton place(const FileContent& content, std::vector<Planned>& planned) {
-  hdf5::FileSpec spec{content.attributes, {}};
+  hdf5::FileSpec spec{
+      content.attributes, {}, content.virtuals, content.links, content.indexed_links};
   for (const Planned& dataset : planned) {
     spec.datasets.push_back({dataset.record.name, dataset.record.type, dataset.record.shape});
   }
@@ -126,6 +127,22 @@ hdf5::Skeleton place(const FileContent& content, std::vector<Planned>& planned) 
   return skeleton;
 }
 
+/// Calls visit with the bytes of the structure, page by page.
+template <class Visit>
+void for_each_page(const hdf5::Skeleton& skeleton, std::uint64_t begin, std::uint64_t end,
+                   Visit visit) {
+  static constexpr std::byte kZeros[kHead] = {};
+  while (begin < end) {
+    const std::uint64_t in_page = begin % kHead;
+    const std::size_t count = std::min<std::uint64_t>(kHead - in_page, end - begin);
+    const auto page = skeleton.metadata.find(begin - in_page);
+    visit(page == skeleton.metadata.end()
+              ? std::span(kZeros, count)
+              : std::span<const std::byte>(page->second).subspan(in_page, count));
+    begin += count;
+  }
+}
+
 /// Writes a file and hashes what it writes.
 struct Output {
   std::vector<std::byte> buffer;  ///< Outlives the hasher, which reads it.
@@ -133,17 +150,10 @@ struct Output {
   FileHasher hasher;
 
   void append_metadata(const hdf5::Skeleton& skeleton, std::uint64_t end) {
-    static constexpr std::byte kZeros[kHead] = {};
-    while (file.size() < end) {
-      const std::uint64_t in_page = file.size() % kHead;
-      const std::size_t count = std::min<std::uint64_t>(kHead - in_page, end - file.size());
-      const auto page = skeleton.metadata.find(file.size() - in_page);
-      const auto bytes = page == skeleton.metadata.end()
-                             ? std::span(kZeros, count)
-                             : std::span<const std::byte>(page->second).subspan(in_page, count);
+    for_each_page(skeleton, file.size(), end, [&](std::span<const std::byte> bytes) {
       hasher.add(bytes);
       file.append(bytes);
-    }
+    });
   }
 
   void append_data(std::span<const std::span<const std::byte>> pieces) {
@@ -193,7 +203,7 @@ FileRecord write_hdf5_file(FileSystem& files, const std::string& folder, const F
   require_room(files, path, skeleton.size);
   std::vector<std::byte> blocks;  // Outlives the hasher.
   Output out{{}, SequentialFile(files, path), FileHasher(skeleton.size, block_bytes)};
-  FileRecord record{content.name, content.rank, skeleton.size, {}, {}};
+  FileRecord record{content.name, content.rank, skeleton.size, {}, {}, {}};
   for (Planned& dataset : planned) {
     if (dataset.record.bytes > 0) out.append_metadata(skeleton, dataset.record.offset);
     out.hasher.begin_dataset(dataset.record.bytes, dataset.in_blocks);
@@ -214,6 +224,14 @@ FileRecord write_hdf5_file(FileSystem& files, const std::string& folder, const F
   record.hash = out.hasher.finish();
   out.file.finish();
   return record;
+}
+
+Hash hash_of_structure(const FileContent& content) {
+  std::vector<Planned> planned = plan(content, 0);
+  const hdf5::Skeleton skeleton = place(content, planned);
+  Hasher hasher;
+  for_each_page(skeleton, 0, skeleton.size, [&](auto bytes) { hasher.add(bytes); });
+  return hasher.value();
 }
 
 void write_text_file(FileSystem& files, const std::string& path, std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <tuple>
 
 #include "checkpoint/directories.h"
 #include "checkpoint/file_reader.h"
@@ -28,8 +29,10 @@ class Hdf5Store : public Store {
         const std::string problem = problem_of_sizes(*files_, path(*step), manifest);
         if (!problem.empty()) throw FormatError(problem);
         listing.steps.push_back(info_from(manifest));
-      } catch (const Error& error) {
-        listing.damaged.push_back({name, error.what()});
+      } catch (const FormatError& error) {
+        listing.damaged.push_back({name, error.what(), false});
+      } catch (const IoError& error) {
+        listing.damaged.push_back({name, error.what(), true});
       }
     }
     return listing;  // Names have a fixed number of digits: their order is the steps'.
@@ -39,7 +42,7 @@ class Hdf5Store : public Store {
     validate(common, world_size);
     ensure_root(*files_, root_);
     std::unique_ptr<FileLock> lock;
-    if (options_.lock) lock = lock_root(*files_, root_);
+    if (options_.lock) lock = lock_root(*files_, root_, options_.lock_wait);
     require_missing(common.step);
     std::vector<std::string> warnings;
     if (lock) warnings = remove_leftovers(*files_, root_);
@@ -72,7 +75,7 @@ class Hdf5Store : public Store {
   void remove(std::int64_t step) override {
     require_present(step);
     std::unique_ptr<FileLock> lock;
-    if (options_.lock) lock = lock_root(*files_, root_);
+    if (options_.lock) lock = lock_root(*files_, root_, options_.lock_wait);
     const std::string doomed = join_path(root_, doomed_name(step, random_attempt()));
     files_->rename_new(path(step), doomed);
     files_->fsync_directory(root_);
@@ -116,8 +119,12 @@ std::unique_ptr<Store> make_hdf5_store(std::shared_ptr<FileSystem> files, std::s
       std::has_single_bit(options.block_bytes) && options.block_bytes >= 64 &&
           options.block_bytes <= (std::uint64_t{1} << 30),
       "block_bytes must be a power of two, 64 to 2^30: " + std::to_string(options.block_bytes));
-  ZERO_REQUIRE(options.created.size() <= 64 && options.writer.size() <= 256,
-               "'created' may have 64 bytes, 'writer' 256");
+  for (const auto& [name, text, longest] :
+       {std::tuple("created", options.created, 64u), std::tuple("writer", options.writer, 256u)}) {
+    ZERO_REQUIRE(text.empty() || (is_parameter_name(text) && text.size() <= longest),
+                 "a text for the manifest must be UTF-8 without control characters, of at most " +
+                     std::to_string(longest) + " bytes: option '" + name + "'");
+  }
   return std::make_unique<Hdf5Store>(std::move(files), std::move(root), std::move(options));
 }
 

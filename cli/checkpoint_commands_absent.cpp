@@ -10,7 +10,7 @@ namespace {
 
 Command add_absent(CLI::App& app, const char* name, const char* description) {
   CLI::App* command = add_command(
-      app, {name, description, "...", "\nThis build lacks checkpoints: the command exits with 3."});
+      app, {name, description, "...", "This build lacks checkpoints: the command exits with 3."});
   command->allow_extras();
   return {
       command, []() -> int {

@@ -25,8 +25,9 @@ class Help : public CLI::Formatter {
 
 CLI::App* add_command(CLI::App& app, const CommandTexts& texts) {
   CLI::App* command = app.add_subcommand(texts.name, texts.description);
+  command->group("Commands");
   command->formatter(std::make_shared<Help>(texts));
-  command->footer(texts.footer);
+  command->footer(texts.footer + (texts.footer[0] == '\n' ? 1 : 0));  // raw strings begin with one
   return command;
 }
 

@@ -30,7 +30,7 @@ dtypes unless --dtype says otherwise. With several files, OUT model.safetensors 
 model-00001-of-00003.safetensors and so on, and model.safetensors.index.json.
 
 Exit code: 0 done; 1 the checkpoint is damaged; 2 wrong usage, or OUT exists; 3 there is no
-checkpoint, or files cannot be read or written; 128 + signal when stopped: OUT then does not exist.)"};
+checkpoint, or files cannot be read or written; 128 + signal when stopped: there is no OUT then.)"};
 
 struct Options {
   std::string path;

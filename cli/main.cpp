@@ -46,6 +46,7 @@ int usage_error(const CLI::App& app, const CLI::Error& error) {
 int run(std::vector<std::string> arguments) {
   CLI::App app("libzero: train on several ranks, and look after the checkpoints", "zero");
   app.set_version_flag("--version", "zero " ZERO_VERSION);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.require_subcommand(0, 1);  // checked below: the parser's own check hides a mistyped command
   const std::vector<std::string> program = take_program(arguments);
   std::vector<Command> commands = {add_run_command(app, program)};

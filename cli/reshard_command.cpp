@@ -28,8 +28,8 @@ is a root, made if it is missing: it gets the same step of the same run, whole o
 was written is compared with the source (digests of every state) before it counts.
 
 Exit code: 0 done; 1 SRC is damaged; 2 wrong usage, DST has the step already, or somebody saves
-there; 3 there is no SRC, or files cannot be read or written; 128 + signal when stopped: DST then has
-no new step.)"};
+there; 3 there is no SRC, or files cannot be read or written; 128 + signal when stopped: DST then
+has no new step.)"};
 
 struct Options {
   std::string source;

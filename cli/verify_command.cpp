@@ -20,8 +20,8 @@ Example:
   zero verify runs/a/step_000000000400
 
 DIR is a checkpoint's directory, or a root, whose newest checkpoint is meant. Every byte is read:
-hashes of files, datasets and blocks, tables, extents and the HDF5 structure. Each finding names file,
-dataset and block (of the size that zero inspect shows; 8 MiB unless the writer chose otherwise).
+hashes of files, datasets and blocks, tables, extents and the HDF5 structure. Each finding names
+file, dataset and block (of the size that zero inspect shows; 8 MiB unless the writer chose otherwise).
 
 Exit code: 0 whole; 1 damaged; 2 wrong usage; 3 there is no checkpoint, or it cannot be read; 128 +
 signal when stopped.)"};

@@ -39,8 +39,9 @@ nlohmann::ordered_json to_json(const Result& result) {
       {"pass", result.pass()},
       {"rounds", result.ours.size()},
       {"ratio_of_minima", result.ratio_of_minima()},
-      {"median_seconds", median(result.ours)},
-      {"median_seconds_plain", median(result.plain)}};
+      {"ratio_of_callers_cpu_time", result.cpu_ratio()},
+      {"median_seconds", median_wall(result.ours)},
+      {"median_seconds_plain", median_wall(result.plain)}};
   return json;
 }
 

@@ -2,17 +2,32 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 namespace zero::checkpoint::benchmark {
 namespace {
 
-double seconds_of(const Contender& contender) {
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+Time time_of(const Contender& contender) {
   if (contender.prepare) contender.prepare();
+  const double cpu = thread_seconds();
   const auto start = std::chrono::steady_clock::now();
   contender.timed();
   const auto end = std::chrono::steady_clock::now();
+  const Time time{std::chrono::duration<double>(end - start).count(), thread_seconds() - cpu};
   if (contender.clean_up) contender.clean_up();
-  return std::chrono::duration<double>(end - start).count();
+  return time;
+}
+
+std::vector<double> walls_of(const std::vector<Time>& times) {
+  std::vector<double> walls;
+  for (const Time& time : times) walls.push_back(time.wall);
+  return walls;
 }
 
 }  // namespace
@@ -23,29 +38,36 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double Result::value() const {
+double median_wall(const std::vector<Time>& times) {
+  return median(walls_of(times));
+}
+
+double Result::median_ratio(double Time::*which) const {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / plain[i]);
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    ratios.push_back((ours[i].*which) / (plain[i].*which));
   return median(ratios);
 }
 
 double Result::ratio_of_minima() const {
-  return *std::min_element(ours.begin(), ours.end()) /
-         *std::min_element(plain.begin(), plain.end());
+  const auto least = [](const std::vector<double>& values) {
+    return *std::min_element(values.begin(), values.end());
+  };
+  return least(walls_of(ours)) / least(walls_of(plain));
 }
 
 Result compare(const Comparison& comparison, int rounds) {
   Result result{comparison.id, comparison.what, comparison.limit, {}, {}};
-  seconds_of(comparison.plain);
-  seconds_of(comparison.ours);
+  time_of(comparison.plain);
+  time_of(comparison.ours);
   for (int round = 0; round < rounds; ++round) {
-    double ours = 0, plain = 0;
+    Time ours, plain;
     if (round % 2 == 0) {
-      plain = seconds_of(comparison.plain);
-      ours = seconds_of(comparison.ours);
+      plain = time_of(comparison.plain);
+      ours = time_of(comparison.ours);
     } else {
-      ours = seconds_of(comparison.ours);
-      plain = seconds_of(comparison.plain);
+      ours = time_of(comparison.ours);
+      plain = time_of(comparison.plain);
     }
     result.ours.push_back(ours);
     result.plain.push_back(plain);

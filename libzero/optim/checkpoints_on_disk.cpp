@@ -5,7 +5,9 @@
 namespace zero {
 
 std::unique_ptr<checkpoint::Store> open_store(const std::string& root) {
-  return checkpoint::make_hdf5_store(checkpoint::on_disk(), root);
+  checkpoint::Hdf5StoreOptions options;
+  options.lock_wait = checkpoint::kPatientLockWait;
+  return checkpoint::make_hdf5_store(checkpoint::on_disk(), root, std::move(options));
 }
 
 checkpoint::Candidates find_checkpoints(const std::string& from, bool fall_back, Collective& comm) {

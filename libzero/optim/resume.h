@@ -60,6 +60,9 @@ enum class Restored {
   kDropped,    ///< In the checkpoint, and nobody wants it.
 };
 
+/// "restored", "resharded", ...
+const char* name_of(Restored how);
+
 /// One line of a report: "master: resharded, 12 parameters from 4 ranks".
 struct LoadItem {
   std::string item;  ///< "masters", "exp_avg", "random state", "counter samples_seen", ...

@@ -102,7 +102,7 @@ struct LargeState {
   void save(std::shared_ptr<FileSystem> files) const {
     Hdf5StoreOptions options;
     options.block_bytes = 65536;
-    const auto writer = make_hdf5_store(std::move(files), "/root", options)->begin(common, 1);
+    const auto writer = make_hdf5_store(std::move(files), "/runs", options)->begin(common, 1);
     writer->put(0, part);
     writer->commit();
   }
@@ -116,7 +116,7 @@ TEST(LargeFile, IsWhatItsManifestSays) {
   const LargeState state;
   auto disk = std::make_shared<testing::MemoryFileSystem>();
   state.save(disk);
-  const Verification found = verify(*disk, "/root/step_000000000001");
+  const Verification found = verify(*disk, "/runs/step_000000000001");
   ASSERT_EQ(found.findings.size(), 0u) << to_text(found.findings[0]);
   EXPECT_GT(found.bytes, state.bytes.size());
 }
@@ -125,7 +125,7 @@ TEST(LargeFile, IsTheSameWhetherMemoryOrAFunctionGivesItsBytes) {
   LargeState state;
   auto disk = std::make_shared<testing::MemoryFileSystem>();
   state.save(disk);
-  const std::string shard = "/root/step_000000000001/shard-00000-of-00001.h5";
+  const std::string shard = "/runs/step_000000000001/shard-00000-of-00001.h5";
   StateView& view = state.part.states[0];
   view.fill = [pieces = std::move(view.pieces)](const Extent& part, std::span<std::byte> dst) {
     ASSERT_LE(dst.size(), kMaxPartBytes);
@@ -137,7 +137,7 @@ TEST(LargeFile, IsTheSameWhetherMemoryOrAFunctionGivesItsBytes) {
   auto other = std::make_shared<testing::MemoryFileSystem>();
   state.save(other);
   EXPECT_TRUE(disk->content(shard) == other->content(shard));
-  EXPECT_EQ(verify(*other, "/root/step_000000000001").findings.size(), 0u);
+  EXPECT_EQ(verify(*other, "/runs/step_000000000001").findings.size(), 0u);
 }
 
 TEST(LargeFile, WhoseWritingFailsAnywhereIsAnErrorAndNothingElse) {

@@ -3,6 +3,8 @@
 
 #include <fstream>
 
+#include "checkpoint/hdf5_store.h"
+#include "sample.h"
 #include "tests/cli/checkpoint_root.h"
 
 namespace zero::cli::testing {
@@ -113,10 +115,17 @@ std::vector<std::string> in_shell(const std::string& script) {
 
 TEST(Streams, AReaderThatLeavesEarlyIsNoError) {
   Folder folder;
+  checkpoint::Sample sample(1, 35);
+  sample.common().parameters[0].name = std::string(1000, 'n');
+  const std::string root = folder.path("r");
+  checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), root), sample);
+  ASSERT_GT(zero({"inspect", "--json", root}).out.size(), 100000u) << "more than a pipe holds";
   const std::string file = folder.path("code");
   const std::string command =
-      "{ \"$0\" inspect --json " + golden_root() + "; echo $? > " + file + "; } | true";
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(Launched(in_shell(command)).wait().code, 0);
+      "{ \"$0\" inspect --json " + root + "; echo $? > " + file + "; } | head -c 1";
+  const Result result = Launched(in_shell(command)).wait();
+  EXPECT_EQ(result.out, "{");
+  EXPECT_EQ(result.err, "");
   std::string code;
   std::ifstream(file) >> code;
   EXPECT_EQ(code, "0");
