@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/rendezvous/departures.h"
 #include "backends/rendezvous/roll_call.h"
 #include "backends/rendezvous/route.h"
 #include "backends/rendezvous/served_store.h"
@@ -152,13 +153,15 @@ std::shared_ptr<Collective> connect(const ConnectOptions& options) {
   config.rank = topology.rank;
   config.size = topology.size;
   config.timeout = settings.timeout;
-  config.store = with_prefix(join_store(settings),
-                             topology.run_id + "/" + std::to_string(topology.restart_count) + "/");
+  const auto own_store = with_prefix(
+      join_store(settings), topology.run_id + "/" + std::to_string(topology.restart_count) + "/");
+  config.store = rendezvous::heeding_departures(own_store);
   const rendezvous::Route route = find_route(topology, *config.store);
   rendezvous::call_roll(*config.store, topology.rank, topology.size, settings.timeout);
   config.interface_or_host =
       settings.interface ? *settings.interface : own_address(topology, route, *config.store);
   auto collective = make_plugin_collective(plugin, config);
+  rendezvous::take_back_farewell(*own_store);  // now the backend hears of deaths
   if (options.log) {
     options.log(LogLevel::kInfo,
                 "connect: rank " + std::to_string(topology.rank) + " of " +

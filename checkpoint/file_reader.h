@@ -15,8 +15,8 @@ namespace zero::checkpoint {
 /// Reads and parses folder/MANIFEST.json. Throws FormatError, IoError.
 Manifest read_manifest(FileSystem& files, const std::string& folder);
 
-/// Empty if every file of the manifest is a regular one of the right size, otherwise what is wrong
-/// with which.
+/// Empty if every file of the manifest that is needed to load is a regular one of the right size,
+/// otherwise what is wrong with which. The view is not needed.
 std::string problem_of_sizes(FileSystem& files, const std::string& folder,
                              const Manifest& manifest);
 

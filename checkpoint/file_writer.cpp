@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <deque>
+
+#include "checkpoint/file_hasher.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -12,8 +13,12 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 constexpr std::size_t kHead = 4096;
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
-/// Larger pieces are not copied; small enough that hashing and writing find them in the cache.
-constexpr std::size_t kChunk = std::size_t{256} << 10;
+/// Larger pieces are not copied.
+constexpr std::size_t kDirect = std::size_t{256} << 10;
+/// Nor are they written at once: hashing follows close behind.
+constexpr std::size_t kChunk = std::size_t{1} << 20;
+/// DatasetContent::fill is asked for so much at most.
+constexpr std::size_t kFilled = std::size_t{256} << 10;
 
 /// A file written from front to back, except for its head, which comes last: what was not finished
 /// does not open.
@@ -24,12 +29,11 @@ class SequentialFile {
   }
 
   void append(std::span<const std::byte> data) {
-    hasher_.add(data);
     const std::size_t to_head = std::min(kHead - head_.size(), data.size());
     head_.insert(head_.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(to_head));
     size_ += to_head;
     data = data.subspan(to_head);
-    if (data.size() >= kChunk) {
+    if (data.size() >= kDirect) {
       flush();
       write_all(*file_, data, size_);
     } else {
@@ -39,12 +43,11 @@ class SequentialFile {
     size_ += data.size();
   }
 
-  Hash finish() {
+  void finish() {
     flush();
     write_all(*file_, head_, 0);
     file_->fsync();
     file_->close();
-    return hasher_.value();
   }
 
   std::uint64_t size() const noexcept { return size_; }
@@ -58,44 +61,6 @@ class SequentialFile {
   std::unique_ptr<File> file_;
   std::vector<std::byte> head_, buffer_;
   std::uint64_t size_ = 0;
-  Hasher hasher_;
-};
-
-/// Hashes a dataset, block by block if it has several.
-class DatasetHasher {
- public:
-  DatasetHasher(std::uint64_t block_bytes, bool in_blocks)
-      : block_bytes_(block_bytes), in_blocks_(in_blocks) {}
-
-  /// How many bytes the next add() may bring at most.
-  std::size_t room() const noexcept {
-    return in_blocks_ ? std::min<std::size_t>(block_bytes_ - in_block_, kChunk) : kChunk;
-  }
-  void add(std::span<const std::byte> data) {
-    hasher_.add(data);
-    in_block_ += data.size();
-    if (in_blocks_ && in_block_ == block_bytes_) end_block();
-  }
-  Hash finish() {
-    if (!in_blocks_) return hasher_.value();
-    if (in_block_ > 0) end_block();
-    return hash_of(blocks_);
-  }
-  std::vector<std::byte> take_blocks() { return std::move(blocks_); }
-
- private:
-  void end_block() {
-    const Hash hash = hasher_.value();
-    blocks_.insert(blocks_.end(), hash.bytes.begin(), hash.bytes.end());
-    hasher_.reset();
-    in_block_ = 0;
-  }
-
-  std::uint64_t block_bytes_;
-  bool in_blocks_;
-  std::uint64_t in_block_ = 0;
-  Hasher hasher_;
-  std::vector<std::byte> blocks_;
 };
 
 /// One dataset of the file as it will be written, those of block hashes included.
@@ -132,7 +97,8 @@ std::vector<Planned> plan(const FileContent& content, std::uint64_t block_bytes)
 }
 
 hdf5::Skeleton place(const FileContent& content, std::vector<Planned>& planned) {
-  hdf5::FileSpec spec{content.attributes, {}};
+  hdf5::FileSpec spec{
+      content.attributes, {}, content.virtuals, content.links, content.indexed_links};
   for (const Planned& dataset : planned) {
     spec.datasets.push_back({dataset.record.name, dataset.record.type, dataset.record.shape});
   }
@@ -161,41 +127,61 @@ hdf5::Skeleton place(const FileContent& content, std::vector<Planned>& planned) 
   return skeleton;
 }
 
-void append_metadata(SequentialFile& file, const hdf5::Skeleton& skeleton, std::uint64_t end) {
+/// Calls visit with the bytes of the structure, page by page.
+template <class Visit>
+void for_each_page(const hdf5::Skeleton& skeleton, std::uint64_t begin, std::uint64_t end,
+                   Visit visit) {
   static constexpr std::byte kZeros[kHead] = {};
-  while (file.size() < end) {
-    const std::uint64_t in_page = file.size() % kHead;
-    const std::size_t count = std::min<std::uint64_t>(kHead - in_page, end - file.size());
-    const auto page = skeleton.metadata.find(file.size() - in_page);
-    file.append(page == skeleton.metadata.end()
-                    ? std::span(kZeros, count)
-                    : std::span<const std::byte>(page->second).subspan(in_page, count));
+  while (begin < end) {
+    const std::uint64_t in_page = begin % kHead;
+    const std::size_t count = std::min<std::uint64_t>(kHead - in_page, end - begin);
+    const auto page = skeleton.metadata.find(begin - in_page);
+    visit(page == skeleton.metadata.end()
+              ? std::span(kZeros, count)
+              : std::span<const std::byte>(page->second).subspan(in_page, count));
+    begin += count;
   }
 }
 
-void append_data(SequentialFile& file, std::span<const std::span<const std::byte>> pieces,
-                 DatasetHasher& hasher) {
-  for (std::span<const std::byte> piece : pieces) {
-    while (!piece.empty()) {
-      const auto chunk = piece.first(std::min(piece.size(), hasher.room()));
-      hasher.add(chunk);
-      file.append(chunk);
-      piece = piece.subspan(chunk.size());
+/// Writes a file and hashes what it writes.
+struct Output {
+  std::vector<std::byte> buffer;  ///< Outlives the hasher, which reads it.
+  SequentialFile file;
+  FileHasher hasher;
+
+  void append_metadata(const hdf5::Skeleton& skeleton, std::uint64_t end) {
+    for_each_page(skeleton, file.size(), end, [&](std::span<const std::byte> bytes) {
+      hasher.add(bytes);
+      file.append(bytes);
+    });
+  }
+
+  void append_data(std::span<const std::span<const std::byte>> pieces) {
+    for (std::span<const std::byte> piece : pieces) {
+      while (!piece.empty()) {
+        const auto chunk = piece.first(std::min(piece.size(), kChunk));
+        hasher.add_data(chunk);
+        file.append(chunk);
+        piece = piece.subspan(chunk.size());
+      }
     }
   }
-}
 
-void append_filled(SequentialFile& file, const DatasetContent& content, std::uint64_t bytes,
-                   DatasetHasher& hasher) {
-  std::vector<std::byte> chunk;
-  while (bytes > 0) {
-    chunk.resize(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, hasher.room())));
-    content.fill(chunk);
-    hasher.add(chunk);
-    file.append(chunk);
-    bytes -= chunk.size();
+  void append_filled(const DatasetContent& content, std::uint64_t bytes) {
+    buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kChunk)));
+    while (bytes > 0) {
+      const auto chunk =
+          std::span(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kChunk)));
+      for (std::size_t at = 0; at < chunk.size(); at += kFilled) {
+        content.fill(chunk.subspan(at, std::min(kFilled, chunk.size() - at)));
+      }
+      hasher.add_data(chunk);
+      file.append(chunk);
+      hasher.wait();  // The next chunk takes its place.
+      bytes -= chunk.size();
+    }
   }
-}
+};
 
 void require_room(FileSystem& files, const std::string& path, std::uint64_t bytes) {
   if (files.free_bytes(parent_path(path)) < bytes) {
@@ -215,27 +201,37 @@ FileRecord write_hdf5_file(FileSystem& files, const std::string& folder, const F
   const hdf5::Skeleton skeleton = place(content, planned);
   const std::string path = join_path(folder, content.name);
   require_room(files, path, skeleton.size);
-  SequentialFile file(files, path);
-  FileRecord record{content.name, content.rank, skeleton.size, {}, {}};
-  std::vector<std::byte> blocks;
+  std::vector<std::byte> blocks;  // Outlives the hasher.
+  Output out{{}, SequentialFile(files, path), FileHasher(skeleton.size, block_bytes)};
+  FileRecord record{content.name, content.rank, skeleton.size, {}, {}, {}};
   for (Planned& dataset : planned) {
-    if (dataset.record.bytes > 0) append_metadata(file, skeleton, dataset.record.offset);
-    DatasetHasher hasher(block_bytes, dataset.in_blocks);
+    if (dataset.record.bytes > 0) out.append_metadata(skeleton, dataset.record.offset);
+    out.hasher.begin_dataset(dataset.record.bytes, dataset.in_blocks);
     if (dataset.content != nullptr && dataset.content->fill) {
-      append_filled(file, *dataset.content, dataset.record.bytes, hasher);
+      out.append_filled(*dataset.content, dataset.record.bytes);
     } else if (dataset.content != nullptr) {
-      append_data(file, dataset.content->pieces, hasher);
+      out.append_data(dataset.content->pieces);
     } else {
       const std::span<const std::byte> piece(blocks);
-      append_data(file, {&piece, 1}, hasher);
+      out.append_data({&piece, 1});
     }
-    dataset.record.hash = hasher.finish();
-    blocks = hasher.take_blocks();
+    FileHasher::Dataset hashed = out.hasher.finish_dataset();
+    dataset.record.hash = hashed.hash;
+    blocks = std::move(hashed.blocks);
     record.datasets.push_back(dataset.record);
   }
-  append_metadata(file, skeleton, skeleton.size);
-  record.hash = file.finish();
+  out.append_metadata(skeleton, skeleton.size);
+  record.hash = out.hasher.finish();
+  out.file.finish();
   return record;
+}
+
+Hash hash_of_structure(const FileContent& content) {
+  std::vector<Planned> planned = plan(content, 0);
+  const hdf5::Skeleton skeleton = place(content, planned);
+  Hasher hasher;
+  for_each_page(skeleton, 0, skeleton.size, [&](auto bytes) { hasher.add(bytes); });
+  return hasher.value();
 }
 
 void write_text_file(FileSystem& files, const std::string& path, std::string_view text) {

@@ -31,6 +31,9 @@ struct FileContent {
   int rank = -1;
   std::vector<hdf5::AttributeSpec> attributes;
   std::vector<DatasetContent> datasets;
+  std::vector<hdf5::VirtualSpec> virtuals = {};
+  std::vector<hdf5::LinkSpec> links = {};
+  bool indexed_links = false;
 };
 
 /// Creates folder/content.name; on return its bytes are on the disk (its name is not: the folder
@@ -38,6 +41,9 @@ struct FileContent {
 /// room.
 FileRecord write_hdf5_file(FileSystem& files, const std::string& folder, const FileContent& content,
                            std::uint64_t block_bytes);
+
+/// The hash that the file gets, if it has no datasets but virtual ones.
+Hash hash_of_structure(const FileContent& content);
 
 /// Creates a small file of the given text, likewise.
 void write_text_file(FileSystem& files, const std::string& path, std::string_view text);

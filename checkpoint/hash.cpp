@@ -1,20 +1,13 @@
 #include "checkpoint/hash.h"
 
-#define XXH_INLINE_ALL  // The state lives inside Hasher::State; inlining also lets the compiler
-                        // pick vectors.
-#include <xxhash.h>
-
-#include <cstring>
+#include "checkpoint/hash_kernels.h"
 
 namespace zero::checkpoint {
 namespace {
 
-Hash canonical(XXH128_hash_t value) noexcept {
-  XXH128_canonical_t text;
-  XXH128_canonicalFromHash(&text, value);
-  Hash hash;
-  std::memcpy(hash.bytes.data(), text.digest, hash.bytes.size());
-  return hash;
+const HashKernels& kernels() noexcept {
+  static const HashKernels& best = best_hash_kernels();
+  return best;
 }
 
 int digit_of(char c) noexcept {
@@ -26,15 +19,17 @@ int digit_of(char c) noexcept {
 }  // namespace
 
 struct Hasher::State {
-  XXH3_state_t xxh;
+  alignas(kHashStateAlignment) std::byte bytes[kHashStateBytes];
 };
 
 Hash hash_of(std::span<const std::byte> data) noexcept {
-  return canonical(XXH3_128bits(data.data(), data.size()));
+  Hash hash;
+  kernels().hash(data.data(), data.size(), hash.bytes.data());
+  return hash;
 }
 
 Hash hash_of(std::string_view text) noexcept {
-  return canonical(XXH3_128bits(text.data(), text.size()));
+  return hash_of(std::as_bytes(std::span(text)));
 }
 
 std::string to_text(const Hash& hash) {
@@ -66,15 +61,17 @@ Hasher::Hasher(Hasher&&) noexcept = default;
 Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 
 void Hasher::add(std::span<const std::byte> data) noexcept {
-  if (!data.empty()) XXH3_128bits_update(&state_->xxh, data.data(), data.size());
+  if (!data.empty()) kernels().update(state_->bytes, data.data(), data.size());
 }
 
 Hash Hasher::value() const noexcept {
-  return canonical(XXH3_128bits_digest(&state_->xxh));
+  Hash hash;
+  kernels().value(state_->bytes, hash.bytes.data());
+  return hash;
 }
 
 void Hasher::reset() noexcept {
-  XXH3_128bits_reset(&state_->xxh);
+  kernels().reset(state_->bytes);
 }
 
 }  // namespace zero::checkpoint

@@ -6,6 +6,7 @@
 
 #include "checkpoint/hdf5_driver.h"
 #include "checkpoint/hdf5_types.h"
+#include "checkpoint/hdf5_virtual.h"
 #include "libzero/base/error.h"
 
 namespace zero::checkpoint::hdf5 {
@@ -68,28 +69,33 @@ void write_attribute(hid_t root, const AttributeSpec& spec) {
   attribute.close("close attribute " + spec.name);
 }
 
-/// Says that a name is UTF-8, where it is more than ASCII.
-Handle make_link_creation(const std::string& name) {
-  Handle creation(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make link properties");
-  const bool ascii = std::all_of(name.begin(), name.end(),
-                                 [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  if (!ascii) check(H5Pset_char_encoding(creation.get(), H5T_CSET_UTF8), "set an encoding");
-  return creation;
-}
-
 /// The library would make missing groups itself, but with times.
-void make_groups(hid_t file, const std::string& dataset, std::set<std::string>& made) {
-  for (std::size_t slash = dataset.find('/', 1); slash != std::string::npos;
-       slash = dataset.find('/', slash + 1)) {
-    const std::string name = dataset.substr(0, slash);
-    if (!made.insert(name).second) continue;
+class Groups {
+ public:
+  Groups(hid_t file, bool indexed_links) : file_(file), indexed_links_(indexed_links) {}
+
+  /// Those above an object of this name.
+  void make_above(const std::string& object) {
+    for (std::size_t slash = object.find('/', 1); slash != std::string::npos;
+         slash = object.find('/', slash + 1)) {
+      const std::string name = object.substr(0, slash);
+      if (made_.insert(name).second) make(name);
+    }
+  }
+
+ private:
+  void make(const std::string& name) {
     const Handle link = make_link_creation(name);
-    const Handle creation = make_group_creation();
-    Handle group(H5Gcreate2(file, name.c_str(), link.get(), creation.get(), H5P_DEFAULT), H5Gclose,
+    const Handle creation = make_group_creation(indexed_links_);
+    Handle group(H5Gcreate2(file_, name.c_str(), link.get(), creation.get(), H5P_DEFAULT), H5Gclose,
                  "make group " + name);
     group.close("close group " + name);
   }
-}
+
+  hid_t file_;
+  bool indexed_links_;
+  std::set<std::string> made_;
+};
 
 std::uint64_t make_dataset(hid_t file, const DatasetSpec& spec) {
   std::vector<hsize_t> shape(spec.shape.begin(), spec.shape.end());
@@ -120,23 +126,34 @@ void make_link(hid_t file, const LinkSpec& spec) {
 
 }  // namespace
 
+std::string library_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  const Session session;
+  check(H5get_libversion(&major, &minor, &release), "tell its version");
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
 Skeleton make_skeleton(const FileSpec& spec) {
   const Session session;
   SparseMemory memory;
   Skeleton skeleton;
   const Handle access = make_access();
   use_medium(access.get(), memory);
-  const Handle creation = make_file_creation();
+  const Handle creation = make_file_creation(spec.indexed_links);
   Handle file(H5Fcreate("skeleton", H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose,
               "make a file");
-  std::set<std::string> groups;
+  Groups groups(file.get(), spec.indexed_links);
   for (const AttributeSpec& attribute : spec.attributes) write_attribute(file.get(), attribute);
   for (const DatasetSpec& dataset : spec.datasets) {
-    make_groups(file.get(), dataset.name, groups);
+    groups.make_above(dataset.name);
     skeleton.offsets.push_back(make_dataset(file.get(), dataset));
   }
+  for (const VirtualSpec& dataset : spec.virtuals) {
+    groups.make_above(dataset.name);
+    make_virtual(file.get(), dataset);
+  }
   for (const LinkSpec& link : spec.links) {
-    make_groups(file.get(), link.name, groups);
+    groups.make_above(link.name);
     make_link(file.get(), link);
   }
   check(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush a file");

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <tuple>
 
 #include "checkpoint/directories.h"
 #include "checkpoint/file_reader.h"
@@ -116,8 +117,12 @@ std::unique_ptr<Store> make_hdf5_store(std::shared_ptr<FileSystem> files, std::s
       std::has_single_bit(options.block_bytes) && options.block_bytes >= 64 &&
           options.block_bytes <= (std::uint64_t{1} << 30),
       "block_bytes must be a power of two, 64 to 2^30: " + std::to_string(options.block_bytes));
-  ZERO_REQUIRE(options.created.size() <= 64 && options.writer.size() <= 256,
-               "'created' may have 64 bytes, 'writer' 256");
+  for (const auto& [name, text, longest] :
+       {std::tuple("created", options.created, 64u), std::tuple("writer", options.writer, 256u)}) {
+    ZERO_REQUIRE(text.empty() || (is_parameter_name(text) && text.size() <= longest),
+                 "a text for the manifest must be UTF-8 without control characters, of at most " +
+                     std::to_string(longest) + " bytes: option '" + name + "'");
+  }
   return std::make_unique<Hdf5Store>(std::move(files), std::move(root), std::move(options));
 }
 

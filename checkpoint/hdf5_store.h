@@ -15,12 +15,16 @@ struct Hdf5StoreOptions {
   /// false: for file systems without locks. Then only one job may save into the root, and leftovers
   /// of crashes stay.
   bool lock = true;
-  /// Written into the manifest for people; a text of at most 64 bytes, may be empty.
+  /// Written into the manifest for people; UTF-8 without control characters, of at most 64 bytes,
+  /// may be empty.
   std::string created;
-  /// Written into the manifest for people; at most 256 bytes.
+  /// Written into the manifest for people; likewise, at most 256 bytes.
   std::string writer = "libzero";
   /// Granularity of hashes on reading: a power of two, 64 to 2^30.
   std::uint64_t block_bytes = std::uint64_t{8} << 20;
+  /// Writes view.h5, virtual datasets that show every state of every parameter whole. A checkpoint
+  /// with very many of them (docs/checkpoint_format.md) gets none; commit() says so in a warning.
+  bool view = true;
   /// Makes the id of a save, 16 lowercase hexadecimal digits. Default: random.
   std::function<std::string()> new_attempt;
 };

@@ -1,5 +1,7 @@
 #include "checkpoint/hdf5_types.h"
 
+#include <algorithm>
+
 namespace zero::checkpoint::hdf5 {
 namespace {
 
@@ -25,8 +27,9 @@ Handle make_string(std::int64_t width) {
   return type;
 }
 
-void keep_in_headers(const Handle& creation) {
+void keep_in_headers(const Handle& creation, bool indexed_links) {
   check(H5Pset_obj_track_times(creation.get(), false), "switch times off");
+  if (indexed_links) return;
   check(H5Pset_link_phase_change(creation.get(), 65535, 0), "keep links in headers");
 }
 
@@ -57,15 +60,15 @@ Handle make_access() {
   return access;
 }
 
-Handle make_file_creation() {
+Handle make_file_creation(bool indexed_links) {
   Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "make file properties");
-  keep_in_headers(creation);
+  keep_in_headers(creation, indexed_links);
   return creation;
 }
 
-Handle make_group_creation() {
+Handle make_group_creation(bool indexed_links) {
   Handle creation(H5Pcreate(H5P_GROUP_CREATE), H5Pclose, "make group properties");
-  keep_in_headers(creation);
+  keep_in_headers(creation, indexed_links);
   return creation;
 }
 
@@ -75,6 +78,14 @@ Handle make_dataset_creation() {
   check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), "set the layout");
   check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), "allocate early");
   check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "never fill");
+  return creation;
+}
+
+Handle make_link_creation(const std::string& name) {
+  Handle creation(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make link properties");
+  const bool ascii = std::all_of(name.begin(), name.end(),
+                                 [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  if (!ascii) check(H5Pset_char_encoding(creation.get(), H5T_CSET_UTF8), "set an encoding");
   return creation;
 }
 

@@ -4,7 +4,7 @@
 #include "checkpoint/directories.h"
 #include "checkpoint/file_reader.h"
 #include "checkpoint/names.h"
-#include "checkpoint/shard_file.h"
+#include "checkpoint/view_file.h"
 
 namespace zero::checkpoint {
 
@@ -122,10 +122,32 @@ void Hdf5Writer::prepare() {
   const std::string gap = problem_of_tiling(index, common_.parameters);
   ZERO_REQUIRE(gap.empty(),
                "the ranks must hold every element exactly once, nothing was saved: " + gap);
+  if (options_.view) write_view(made, index);
   const std::string text = to_text(made);
   parse_manifest(text);  // What this process could not read again must not be committed.
   write_text_file(*files_, join_path(temporary_, kManifestName), text);
   files_->fsync_directory(temporary_);
+}
+
+void Hdf5Writer::write_view(Manifest& made, ShardIndex& index) {
+  sort_segments(index);
+  const std::optional<View> view = make_view(made, index, common_.parameters);
+  if (!view) {
+    warnings_.push_back(
+        "the checkpoint is whole, but has no view.h5, which nothing needs to load: it has more "
+        "than " +
+        std::to_string(kMaxViewDatasets) + " states of parameters or " +
+        std::to_string(kMaxViewMappings) +
+        " pieces of them; set Hdf5StoreOptions::view to false to save without this warning");
+    return;
+  }
+  if (!view->left_out.empty()) {
+    warnings_.push_back("view.h5 leaves out parameters for whose names HDF5 has no place: " +
+                        std::to_string(view->left_out.size()) + ", the first is '" +
+                        view->left_out[0] + "'");
+  }
+  made.files.push_back(write_hdf5_file(*files_, temporary_, view->content, options_.block_bytes));
+  made.files.back().library = hdf5::library_version();
 }
 
 void Hdf5Writer::publish() {

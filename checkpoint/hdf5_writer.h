@@ -10,6 +10,7 @@
 
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/receipt.h"
+#include "checkpoint/shard_file.h"
 
 namespace zero::checkpoint {
 
@@ -33,6 +34,7 @@ class Hdf5Writer : public Writer {
   void claim(int rank);
   void keep(int rank, Receipt receipt);
   void prepare();
+  void write_view(Manifest& made, ShardIndex& index);
   void publish();
   void finish() noexcept;
   Manifest manifest() const;

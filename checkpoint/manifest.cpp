@@ -127,6 +127,7 @@ FileRecord file_from(const Json& json) {
   record.rank = static_cast<int>(integer(json, "rank", -1, kMaxWorldSize - 1, record.name));
   record.size = static_cast<std::uint64_t>(integer(json, "size", 0, kMax, record.name));
   record.hash = hash(json, record.name);
+  if (json.contains("hdf5")) record.library = text(json, "hdf5", 32, record.name);
   for (const Json& dataset : array(json, "datasets", kMaxDatasets, record.name)) {
     record.datasets.push_back(dataset_from(dataset, record.name));
   }
@@ -144,11 +145,13 @@ Json to_json(const FileRecord& file) {
                         {"type", to_text(dataset.type)},
                         {"xxh3", to_text(dataset.hash)}});
   }
-  return {{"datasets", std::move(datasets)},
-          {"name", file.name},
-          {"rank", file.rank},
-          {"size", file.size},
-          {"xxh3", to_text(file.hash)}};
+  Json json = {{"datasets", std::move(datasets)},
+               {"name", file.name},
+               {"rank", file.rank},
+               {"size", file.size},
+               {"xxh3", to_text(file.hash)}};
+  if (!file.library.empty()) json["hdf5"] = file.library;
+  return json;
 }
 
 void check_files(const Manifest& manifest) {

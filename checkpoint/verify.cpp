@@ -9,7 +9,7 @@
 #include "checkpoint/file_writer.h"
 #include "checkpoint/hdf5_check.h"
 #include "checkpoint/names.h"
-#include "checkpoint/shard_file.h"
+#include "checkpoint/view_file.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -131,7 +131,8 @@ class DirectoryVerifier {
     check_presence();
     if (!options_.quick) check_bytes();
     if (!result_.stopped) check_tables();
-    if (!options_.quick && !result_.stopped) check_structures();
+    const bool look_inside = options_.structure && !options_.quick;
+    if (look_inside && !result_.stopped) check_structures();
     return std::move(result_);
   }
 
@@ -208,29 +209,33 @@ class DirectoryVerifier {
   }
 
   void check_tables() {
-    std::vector<ParameterSpec> parameters;
-    ShardIndex index;
     for (std::size_t i = 0; i <= static_cast<std::size_t>(manifest_.world_size); ++i) {
       const FileRecord& record = manifest_.files[i];
       if (!is_sound(record)) return;
       try {
         const std::unique_ptr<File> file = files_.open(path(record));
         if (i == 0) {
-          parameters = decode_common(*file, record.name, manifest_).state.parameters;
+          parameters_ = decode_common(*file, record.name, manifest_).state.parameters;
         } else {
-          add_shard(index, *file, record.name, manifest_, i, parameters);
+          add_shard(index_, *file, record.name, manifest_, i, parameters_);
         }
       } catch (const FormatError& error) {
         return report(record.name, error.what());
       }
     }
-    const std::string gap = problem_of_tiling(index, parameters);
-    if (!gap.empty()) report("", gap);
+    const std::string gap = problem_of_tiling(index_, parameters_);
+    if (!gap.empty()) return report("", gap);
+    sort_segments(index_);
+    tables_are_sound_ = true;
   }
 
   void check_structures() {
     for (const FileRecord& record : manifest_.files) {
-      if (!is_sound(record) || record.name == kViewName) continue;
+      if (!is_sound(record)) continue;
+      if (record.name == kViewName) {
+        check_view(record);
+        continue;
+      }
       const auto attributes =
           root_attributes(manifest_.step, manifest_.run_id, manifest_.world_size, record.rank);
       const std::unique_ptr<File> file = files_.open(path(record));
@@ -240,6 +245,17 @@ class DirectoryVerifier {
     }
   }
 
+  void check_view(const FileRecord& record) {
+    if (!tables_are_sound_) return;
+    std::string problem;
+    try {
+      problem = problem_of_view(record, manifest_, index_, parameters_);
+    } catch (const FormatError& error) {
+      problem = error.what();
+    }
+    if (!problem.empty()) report(record.name, problem);
+  }
+
   FileSystem& files_;
   const std::string& directory_;
   const VerifyOptions& options_;
@@ -247,6 +263,9 @@ class DirectoryVerifier {
   Verification result_;
   std::set<std::string> unsound_;
   std::uint64_t total_ = 0;
+  std::vector<ParameterSpec> parameters_;
+  ShardIndex index_;
+  bool tables_are_sound_ = false;
 };
 
 }  // namespace

@@ -17,6 +17,10 @@ struct VerifyOptions {
   bool quick = false;
   /// Called now and then, with bytes hashed so far and in all. Returns false to stop.
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;
+  /// false: leaves out whether the HDF5 structure is what the manifest says, which the HDF5 library
+  /// tells. It is not made for hostile bytes, and hashes do not keep those away: for files from
+  /// strangers.
+  bool structure = true;
 };
 
 struct Finding {

@@ -141,22 +141,6 @@ class MiniGpt(unittest.TestCase):
         self.refuse(["--checkpoint", "c", "--save-every", "-1"], "--save-every")
         self.refuse(["--checkpoint", "c", "--keep", "-1"], "--keep")
 
-    def test_a_checkpoint_or_weights_that_are_not_there(self):
-        self.refuse(["--resume", self.path("nothing")], "there is no checkpoint here: " + self.path("nothing"))
-        arguments = [ranks.program("minigpt"), *TINY, "--load-parameters", self.path("nothing.safetensors")]
-        code, _, err = ranks.run(arguments)
-        self.assertEqual(code, 3, err)
-        self.assertIn("nothing.safetensors", err)
-
-    def test_a_resumed_log_goes_on_and_loses_a_line_that_was_cut_short(self):
-        checkpoint = ["--checkpoint", self.path("run"), "--resume", "auto"]
-        whole, _ = self.train(name="whole.jsonl")
-        self.train([*checkpoint, "--stop-after", "3"])
-        with open(self.path("log.jsonl"), "a", encoding="utf-8") as file:
-            file.write('{"step": 4, "lo')
-        log, _ = self.train(checkpoint)
-        self.assertEqual([(line["step"], line["loss"]) for line in log], [(line["step"], line["loss"]) for line in whole])
-
     def test_bad_data(self):
         self.refuse(["--data", self.path("missing.txt")], "missing.txt")
         open(self.path("empty.txt"), "wb").close()

@@ -275,12 +275,26 @@ class Resume(unittest.TestCase):
     def test_other_data_or_another_seed_is_refused(self):
         self.go(0, "--stop-after", "1")
         self.assertIn("(--seed): seed is 3, was 1", self.go(0, "--resume", "auto", "--seed", "3", code=2))
-        self.assertIn("(--data and --context)", self.go(0, "--resume", "auto", "--context", "32", code=2))
+        other = os.path.join(self.folder, "other.txt")
+        with open(DATA, "rb") as source, open(other, "wb") as target:
+            target.write(source.read(100000))
+        self.assertIn("(--data and --context)", self.go(0, "--resume", "auto", "--data", other, code=2))
+
+    def test_a_checkpoint_or_weights_that_are_not_there(self):
+        nothing = os.path.join(self.folder, "nothing.safetensors")
+        self.assertIn("there is no checkpoint here: " + nothing, self.go(0, "--resume", nothing, code=2))
+        self.assertIn(nothing, self.go(2, "--load-parameters", nothing, code=3))
+
+    def test_a_resumed_log_loses_a_line_that_was_cut_short(self):
+        self.go(0, "--stop-after", "3", "--log", self.log)
+        with open(self.log, "a", encoding="utf-8") as file:
+            file.write('{"step": 4, "lo')
+        self.go(0, "--resume", "auto", "--log", self.log)
+        self.assert_log_equal_to_twin()
 
     def test_exported_weights_start_another_run(self):
         weights = os.path.join(self.folder, "weights.safetensors")
-        done = subprocess.run([ranks.ZERO, "export", step_directory(self.twin, STEPS), "-o", weights], capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run([ranks.ZERO, "export", step_directory(self.twin, STEPS), weights], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         log = os.path.join(self.folder, "eval.jsonl")
         found = []

@@ -16,9 +16,11 @@ foreach(script equal_bits dead_rank minigpt)
 endforeach()
 
 if(LIBZERO_WITH_HDF5)
-  zero_integration_test(integration.resume TIMEOUT 400
-    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/resume_test.py ${PROJECT_BINARY_DIR}/bin)
-  set_tests_properties(integration.resume PROPERTIES PROCESSORS 2)
+  foreach(script resume restart)
+    zero_integration_test(integration.${script} TIMEOUT 400
+      COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
+    set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)
+  endforeach()
 else()
   message(STATUS "integration: the tests of checkpoints need HDF5")
 endif()

@@ -53,9 +53,9 @@ std::vector<std::string> collect(const Store& store, int rank, int size,
     } catch (const CommError& error) {
       const auto now = Clock::now();
       if (now < deadline - kStoreHaste || now > deadline + kStoreGrace) {
-        throw CommError("the ranks could not meet: the key-value store failed rank " +
-                        std::to_string(rank) +
-                        " (rank 0 or the launcher serves it): " + error.what());
+        throw CommError("the ranks could not meet: rank " + std::to_string(rank) +
+                        " learnt from the key-value store, which rank 0 or the launcher serves: " +
+                        error.what());
       }
       missing.push_back(peer);
       reason = error.what();

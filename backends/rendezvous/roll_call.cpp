@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/rendezvous/departures.h"
 #include "backends/rendezvous/keyed_hash.h"
 #include "libzero/base/error.h"
 
@@ -27,7 +28,8 @@ std::string own_card() {
          ")";
 }
 
-void announce(KeyValueStore& store, int rank, int size) {
+/// "rank 3, process 71 on node0"
+std::string announce(KeyValueStore& store, int rank, int size) {
   const std::string own_size = std::to_string(size);
   const std::string their_size = store.compare_and_set("world size", "", own_size);
   ZERO_REQUIRE(their_size == own_size,
@@ -40,6 +42,7 @@ void announce(KeyValueStore& store, int rank, int size) {
       "connect: two processes have the same rank; give each its own RANK, and each run its "
       "own store: rank " +
           std::to_string(rank) + " is already " + holder);
+  return "rank " + std::to_string(rank) + ", " + card.substr(0, card.rfind(" ("));
 }
 
 std::vector<int> missing_ranks(KeyValueStore& store, int size) {
@@ -57,18 +60,21 @@ std::vector<int> missing_ranks(KeyValueStore& store, int size) {
 
 /// The first to give up decides for all, so that everyone throws the same, at once.
 std::string give_verdict(KeyValueStore& store, int size, std::chrono::milliseconds timeout) {
+  const std::string departure = first_departure(store);
   const std::vector<int> missing = missing_ranks(store, size);
   const std::string text =
-      missing.empty() ? kAllHere
-                      : list_ranks(missing) + " did not come within " + in_words(timeout) +
-                            "; look at what is printed there, or raise ZERO_TIMEOUT (seconds)";
+      !departure.empty() ? departure
+      : missing.empty()  ? kAllHere
+                         : list_ranks(missing) + " did not come within " + in_words(timeout) +
+                              "; look at what is printed there, or raise ZERO_TIMEOUT (seconds)";
   return store.compare_and_set(kVerdict, "", text);
 }
 
 }  // namespace
 
 void call_roll(KeyValueStore& store, int rank, int size, std::chrono::milliseconds timeout) {
-  announce(store, rank, size);
+  // Only now: a second process of a rank that is here must be able to go without a word.
+  prepare_farewell(store, announce(store, rank, size));
   if (store.add("arrived", 1) == size) store.compare_and_set(kVerdict, "", kAllHere);
   std::string verdict;
   try {

@@ -11,7 +11,9 @@
 namespace zero::rendezvous {
 
 /// Announces `rank` and waits for the others. `store` must be this run's own (with_prefix).
-/// Throws CommError naming the ranks that did not come, the same on every rank that did;
+/// From then on, until take_back_farewell() (departures.h), the others are told if this one leaves.
+/// Throws CommError naming the ranks that did not come, or one that has left (before the timeout if
+/// `store` is heeding_departures()), the same on every rank that did;
 /// ContractError if another process has announced the same rank or another world size.
 void call_roll(KeyValueStore& store, int rank, int size, std::chrono::milliseconds timeout);
 

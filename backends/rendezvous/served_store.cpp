@@ -30,6 +30,9 @@ class ServedStore : public KeyValueStore {
     return client_->compare_and_set(key, expected, desired);
   }
   bool remove(std::string_view key) override { return client_->remove(key); }
+  void leave_behind(std::string_view key, std::string_view value) override {
+    client_->leave_behind(key, value);
+  }
 
  private:
   std::unique_ptr<StoreServer> server_;

@@ -95,6 +95,12 @@ class TcpStore : public KeyValueStore {
                .payload == std::string_view("\1", 1);
   }
 
+  void leave_behind(std::string_view key, std::string_view value) override {
+    check_sizes("leave_behind", key, value);
+    call("leave_behind", key, wire::Kind::kLeaveBehind, wire::Writer().sized(key).raw(value).take(),
+         timeout_);
+  }
+
  private:
   struct Pending {
     std::condition_variable ready;

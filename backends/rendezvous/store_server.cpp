@@ -69,6 +69,7 @@ class StoreServer::Impl : public SessionHost {
 
   void closed(Session& session) override {
     waiters_.forget(session);
+    carry_out_legacy(session.number());
     if (session.is_authenticated()) count_client(-1);
     sessions_.erase(session.number());
   }
@@ -175,6 +176,12 @@ class StoreServer::Impl : public SessionHost {
         reader.end();
         result = std::string(1, table_.remove(key) ? '\1' : '\0');
         break;
+      case wire::Kind::kLeaveBehind:
+        legacies_.erase(session->number());
+        if (!key.empty()) {
+          legacies_.emplace(session->number(), std::pair(std::string(key), reader.rest()));
+        }
+        break;
       default:
         throw FormatError("unknown request");
     }
@@ -197,6 +204,19 @@ class StoreServer::Impl : public SessionHost {
                  milliseconds(static_cast<std::int64_t>(std::min(asked, longest))));
   }
 
+  void carry_out_legacy(std::uint64_t session) {
+    const auto found = legacies_.find(session);
+    if (found == legacies_.end()) return;
+    const auto [key, value] = std::move(found->second);
+    legacies_.erase(found);
+    try {
+      table_.compare_and_set(key, "", value);
+      if (const Table::Value now = table_.find(key)) waiters_.wake(key, now);
+    } catch (const std::exception&) {
+      // The table is full: those who wait find out at their timeout.
+    }
+  }
+
   void count_client(int change) {
     const std::lock_guard lock(mutex_);
     clients_ += change;
@@ -211,6 +231,7 @@ class StoreServer::Impl : public SessionHost {
   Table table_;
   Waiters waiters_;
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  std::map<std::uint64_t, std::pair<std::string, std::string>> legacies_;  // by session
   std::uint64_t next_number_ = 0;
   int port_ = 0;
   std::mutex mutex_;

@@ -8,10 +8,12 @@
 ///
 ///   server -> client   kChallenge   nonce of the server (16 bytes)
 ///   client -> server   kProof       nonce of the client (16), HMAC(secret, "client" server-nonce
-///   client-nonce) (32) server -> client   kWelcome     HMAC(secret, "server" server-nonce
-///   client-nonce) (32), or kRefused with a reason client -> server   kSet, kGet, kAdd,
-///   kCompareAndSet, kRemove   any number, answered in any order by id server -> client   kOk,
-///   kTimedOut, kContractError
+///                                   client-nonce) (32)
+///   server -> client   kWelcome     HMAC(secret, "server" server-nonce client-nonce) (32), or
+///                                   kRefused with a reason
+///   client -> server   kSet, kGet, kAdd, kCompareAndSet, kRemove, kLeaveBehind
+///                                   any number, answered in any order by id
+///   server -> client   kOk, kTimedOut, kContractError
 ///
 /// What this protects against: somebody who can reach the port but does not know the secret can
 /// neither read nor write a key, cannot pose as the store, and cannot learn the secret from what he
@@ -37,7 +39,8 @@ enum class Kind : std::uint8_t {
   kAdd = 18,            ///< key, delta (8 bytes)
   kCompareAndSet = 19,  ///< key, expected, desired (the rest)
   kRemove = 20,         ///< key
-  kOk = 32,             ///< the value, or the counter (8 bytes), or one byte: existed
+  kLeaveBehind = 21,  ///< key, value (the rest): set when the connection ends, unless there is one
+  kOk = 32,           ///< the value, or the counter (8 bytes), or one byte: existed
   kTimedOut = 33,
   kContractError = 34,  ///< a message
 };

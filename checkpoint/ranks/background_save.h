@@ -23,10 +23,10 @@ class BackgroundSaver {
   ~BackgroundSaver();
 
   /// Waits for the save in flight and throws its error, if it has one (the new save is not started
-  /// then). Otherwise copies `common` and the memory that `part` points to, and returns: what the
-  /// caller changes afterwards is not in the checkpoint. The copy's memory is kept for the next
-  /// call; where there is none, the save fails on all ranks as if this one had refused it. An
-  /// outcome that nobody asked for before is dropped.
+  /// then). Otherwise copies `common` and the memory that `part` points to (or what its functions
+  /// give), and returns: what the caller changes afterwards is not in the checkpoint. The copy's
+  /// memory is kept for the next call; where there is none, the save fails on all ranks as if this
+  /// one had refused it. An outcome that nobody asked for before is dropped.
   void start(const CommonState& common, const RankPart& part);
 
   /// The outcome of a save that has ended since the last call, once; nothing while one is in flight

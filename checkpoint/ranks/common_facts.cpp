@@ -30,7 +30,8 @@ class Facts {
     number("number of counters", static_cast<std::int64_t>(common.counters.size()));
     for (const auto& [name, value] : common.counters) number("counter " + name, value);
     number("number of shared blobs", static_cast<std::int64_t>(common.blobs.size()));
-    for (const auto& [name, blob] : common.blobs) this->blob(name, blob);
+    for (const auto& [name, blob] : common.blobs) this->blob("shared blob " + name, blob);
+    surplus_blobs(common);
   }
 
  private:
@@ -62,7 +63,7 @@ class Facts {
     hash.add(std::string_view(name));
     hash.add(std::string_view(reinterpret_cast<const char*>(value.data()), value.size()));
     fact(hash, [&] {
-      return "shared blob " + name + ": " + std::to_string(value.size()) + " bytes with hash " +
+      return name + ": " + std::to_string(value.size()) + " bytes with hash " +
              std::to_string(hash.value());
     });
   }
@@ -100,6 +101,14 @@ class Facts {
       const std::string name = "group " + std::to_string(group) + ", ";
       number(name + "number of options", static_cast<std::int64_t>(groups[group].size()));
       for (const auto& [option, value] : groups[group]) real(name + option, value);
+    }
+  }
+  void surplus_blobs(const CommonState& common) {
+    number("number of surplus ranks", static_cast<std::int64_t>(common.surplus_rank_blobs.size()));
+    for (const auto& [rank, blobs] : common.surplus_rank_blobs) {
+      const std::string of = " of surplus rank " + std::to_string(rank);
+      number("number of blobs" + of, static_cast<std::int64_t>(blobs.size()));
+      for (const auto& [name, blob] : blobs) this->blob("blob " + name + of, blob);
     }
   }
   void scaler(const LossScalerState& scaler) {

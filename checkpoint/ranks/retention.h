@@ -16,9 +16,9 @@ struct RetentionRule {
   /// Keep every checkpoint whose step is a multiple; 0: none for that reason.
   std::int64_t keep_every = 0;
   /// Count and remove those of this run only; empty: of whatever run.
-  std::string run_id;
+  std::string run_id = {};
   /// Never removed, wherever they stand: what a run was resumed from, for instance.
-  std::vector<std::int64_t> pinned;
+  std::vector<std::int64_t> pinned = {};
 };
 
 /// Steps to remove, oldest first. The newest whole checkpoint is never among them; damaged ones are

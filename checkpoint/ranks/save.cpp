@@ -14,10 +14,13 @@
 namespace zero::checkpoint {
 namespace {
 
+/// REQUIRES a state that put() has taken.
 std::uint64_t bytes_of(const RankState& state) {
   std::uint64_t bytes = 0;
   for (const StateView& view : state.states) {
-    for (const auto piece : view.pieces) bytes += piece.size();
+    for (const Extent& extent : view.extents) {
+      bytes += static_cast<std::uint64_t>((extent.end - extent.begin) * size_of(view.dtype));
+    }
   }
   return bytes;
 }
@@ -97,16 +100,29 @@ class RanksSave {
     if (failure) bad_news = MessageWriter().add(to_message(failure)).add(phase).take();
     const auto news =
         gather_messages(bad_news, Receivers::kEveryRank, comm_, label("phase write, who failed"));
-    const auto failed = [](const std::string& message) { return !message.empty(); };
-    const auto first = std::find_if(news.begin(), news.end(), failed);
-    if (first != news.end()) {
-      MessageReader in(*first);
-      const auto theirs = parse_failure(in.text());
-      if (!theirs) throw LocalFailure("another rank's error arrived damaged");
-      fail(*theirs, static_cast<int>(first - news.begin()), in.text(),
-           static_cast<int>(std::count_if(first + 1, news.end(), failed)));
-    }
+    throw_first(news);
     return gather_messages(receipt, Receivers::kRankZero, comm_, label("phase write, receipts"));
+  }
+
+  /// Throws the failure of the first rank that has one. But one that breaks the save may make the
+  /// other ranks' writers refuse, with a ContractError: the cause comes first.
+  void throw_first(const std::vector<std::string>& news) const {
+    std::optional<Failure> first;
+    std::string phase;
+    int rank = 0, failed = 0;
+    for (std::size_t i = 0; i < news.size(); ++i) {
+      if (news[i].empty()) continue;
+      ++failed;
+      MessageReader in(news[i]);
+      const std::optional<Failure> theirs = parse_failure(in.text());
+      if (!theirs) throw LocalFailure("another rank's error arrived damaged");
+      const bool is_cause = theirs->kind != Failure::Kind::kContract;
+      if (first && !(is_cause && first->kind == Failure::Kind::kContract)) continue;
+      first = theirs;
+      phase = in.text();
+      rank = static_cast<int>(i);
+    }
+    if (first) fail(*first, rank, phase, failed - 1);
   }
 
   std::string put() {

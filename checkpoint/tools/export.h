@@ -38,8 +38,8 @@ struct ExportResult {
 /// or not at all; nothing is overwritten (ContractError). In safetensors tensors are cut into files
 /// in the model's order; inside a file wider elements come first, so that all are aligned. In HDF5
 /// a name with slashes becomes groups. Bounded memory. Throws ContractError (also: a name that the
-/// format has no place for, a safetensors path without that ending, an integer dtype), FormatError
-/// (damage, a parameter without weights), IoError, Cancelled.
+/// format has no place for, an integer dtype, several safetensors files under a name without that
+/// ending), FormatError (damage, a parameter without weights), IoError, Cancelled.
 ExportResult export_parameters(const Reader& reader, FileSystem& files, const std::string& path,
                                const ExportOptions& options);
 

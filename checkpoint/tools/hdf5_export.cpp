@@ -32,6 +32,7 @@ void require_names(const ExportContent& content) {
 
 hdf5::FileSpec spec_of(const Reader& reader, const ExportContent& content) {
   hdf5::FileSpec spec;
+  spec.indexed_links = true;
   spec.attributes = {{"format", std::string("libzero-export")},
                      {"run_id", reader.info().run_id},
                      {"step", reader.info().step}};

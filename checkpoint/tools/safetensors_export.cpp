@@ -53,6 +53,11 @@ std::vector<Part> cut(const ExportContent& content, std::uint64_t max_shard) {
   return parts;
 }
 
+bool is_stem_and_ending(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.ends_with(kEnding) && name.size() > kEnding.size();
+}
+
 /// "model.safetensors" -> "model-00002-of-00003.safetensors"
 std::string part_path(const std::string& path, std::size_t index, std::size_t count) {
   char numbers[64];
@@ -113,12 +118,13 @@ std::string index_of(const std::vector<Part>& parts, std::uint64_t bytes) {
 void export_safetensors(const Reader& reader, FileSystem& files, const std::string& path,
                         const ExportOptions& options, const ExportContent& content,
                         ExportResult& result) {
-  ZERO_REQUIRE(path.ends_with(kEnding) && !path.ends_with("/" + std::string(kEnding)) &&
-                   path.size() > kEnding.size(),
-               "the name of a safetensors file ends in .safetensors: " + path);
   require_names(content);
   const std::string index_path = path + ".index.json";
   std::vector<Part> parts = cut(content, options.max_shard);
+  ZERO_REQUIRE(parts.size() == 1 || is_stem_and_ending(path),
+               "several safetensors files need a name that ends in .safetensors; change it, or "
+               "allow larger files: " +
+                   path);
   std::vector<std::string> headers;
   std::uint64_t total = content.bytes;
   for (std::size_t i = 0; i < parts.size(); ++i) {

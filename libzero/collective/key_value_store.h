@@ -36,6 +36,13 @@ class KeyValueStore {
 
   /// True if the key existed.
   virtual bool remove(std::string_view key) = 0;
+
+  /// What shall stand under `key`, unless something does, once this client's connection ends, in
+  /// whatever way. One at a time: the next call replaces it, an empty key takes it back. A store
+  /// inside one process ends with its clients and does nothing.
+  virtual void leave_behind(std::string_view key, std::string_view value) {
+    static_cast<void>(key), static_cast<void>(value);
+  }
 };
 
 /// The same store under a prefix: "run 7, restart 1" cannot read what "run 7, restart 0" left

@@ -28,6 +28,10 @@ class PrefixStore final : public KeyValueStore {
 
   bool remove(std::string_view key) override { return store_->remove(full(key)); }
 
+  void leave_behind(std::string_view key, std::string_view value) override {
+    store_->leave_behind(key.empty() ? "" : full(key), value);
+  }
+
  private:
   std::string full(std::string_view key) const { return prefix_ + std::string(key); }
 

@@ -58,6 +58,9 @@ class CheckpointAccess {
   /// after shutdown(), CommError if the optimizer is dead.
   CheckpointState state(const TrainerState& trainer) const;
 
+  /// Optimizer::save(), and what it did.
+  checkpoint::SaveOutcome save(checkpoint::Store& store, const TrainerState& trainer) const;
+
   /// Collective when called for the first time (a split of the optimizer's communicator, through
   /// its queue). Training never uses it: save() and load() do, on this thread. Work on a thread of
   /// its own needs a split() of this one. shutdown() leaves it. Throws as state() does; a CommError

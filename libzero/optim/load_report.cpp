@@ -9,26 +9,6 @@ namespace {
 
 constexpr std::size_t kMostDifferences = 50;
 
-const char* name_of(Restored how) {
-  switch (how) {
-    case Restored::kRestored:
-      return "restored";
-    case Restored::kResharded:
-      return "resharded";
-    case Restored::kConverted:
-      return "converted";
-    case Restored::kDefaulted:
-      return "defaulted";
-    case Restored::kDerived:
-      return "derived";
-    case Restored::kKept:
-      return "kept";
-    case Restored::kDropped:
-      return "dropped";
-  }
-  return "unknown";
-}
-
 /// Without the slashes at its end.
 std::string trimmed(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -52,6 +32,26 @@ std::string reshard_command(const std::string& directory, int world_size) {
 }
 
 }  // namespace
+
+const char* name_of(Restored how) {
+  switch (how) {
+    case Restored::kRestored:
+      return "restored";
+    case Restored::kResharded:
+      return "resharded";
+    case Restored::kConverted:
+      return "converted";
+    case Restored::kDefaulted:
+      return "defaulted";
+    case Restored::kDerived:
+      return "derived";
+    case Restored::kKept:
+      return "kept";
+    case Restored::kDropped:
+      return "dropped";
+  }
+  return "unknown";
+}
 
 std::string shell_quoted(const std::string& text) {
   constexpr std::string_view kPlain =

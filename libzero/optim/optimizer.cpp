@@ -130,6 +130,12 @@ CheckpointState CheckpointAccess::state(const TrainerState& trainer) const {
   return impl.checkpoint_state(
       present_groups(optimizer_, impl.options_.groups().size() + 1, "save"), trainer);
 }
+checkpoint::SaveOutcome CheckpointAccess::save(checkpoint::Store& store,
+                                               const TrainerState& trainer) const {
+  Optimizer::Impl& impl = *optimizer_.impl_;
+  return impl.save(store, present_groups(optimizer_, impl.options_.groups().size() + 1, "save"),
+                   trainer);
+}
 std::shared_ptr<Collective> CheckpointAccess::comm() const {
   return optimizer_.impl_->checkpoint_comm();
 }

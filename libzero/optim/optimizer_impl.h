@@ -50,7 +50,8 @@ class Optimizer::Impl {
   CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
   std::shared_ptr<Collective> checkpoint_comm();
   void require_same_root(const std::string& root);
-  void save(checkpoint::Store& store, const PresentGroups& groups, const TrainerState& trainer);
+  checkpoint::SaveOutcome save(checkpoint::Store& store, const PresentGroups& groups,
+                               const TrainerState& trainer);
   struct LoadSource {
     checkpoint::Store* store = nullptr;  // null: by path
     std::int64_t step = 0;

@@ -137,6 +137,7 @@ Optimizer::Impl::PreparedLoad Optimizer::Impl::prepare_load_from(const std::stri
                                                                  const LoadOptions& options) {
   Collective& comm = *checkpoint_comm_;
   require_same("load: the path", from, comm);
+  ZERO_REQUIRE(!from.empty(), "load: the path must have a name");
   checkpoint::Candidates found = find_checkpoints(from, options.fall_back(), comm);
   for (std::size_t i = 0; i < found.directories.size(); ++i) {
     const std::string& directory = found.directories[i];

@@ -45,14 +45,16 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
 void Optimizer::Impl::require_same_root(const std::string& root) {
   const std::shared_ptr<Collective> comm = checkpoint_comm();
   checkpointing(kNothingChanged, [&] { require_same("save: the root", root, *comm); });
+  ZERO_REQUIRE(!root.empty(), "save: the root must have a name");
 }
 
-void Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
-                           const TrainerState& trainer) {
+checkpoint::SaveOutcome Optimizer::Impl::save(checkpoint::Store& store, const PresentGroups& groups,
+                                              const TrainerState& trainer) {
   const std::shared_ptr<Collective> comm = checkpoint_comm();
   const CheckpointState state = checkpoint_state(groups, trainer);
-  checkpointing(kNothingChanged,
-                [&] { checkpoint::save_on_ranks(store, state.common, state.part, *comm); });
+  return checkpointing(kNothingChanged, [&] {
+    return checkpoint::save_on_ranks(store, state.common, state.part, *comm);
+  });
 }
 
 }  // namespace zero

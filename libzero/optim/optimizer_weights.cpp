@@ -1,3 +1,5 @@
+#include "checkpoint/ranks/exchange.h"
+#include "libzero/optim/all_or_none.h"
 #include "libzero/optim/optimizer_impl.h"
 #include "libzero/optim/parameter_loader.h"
 
@@ -6,12 +8,14 @@ namespace zero {
 ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
                                                   const LoadParametersOptions& options) {
   require_alive();
-  require_same_shapes();
   guarded(kNothingChanged, [this] { matched([this] { queue_.drain(); }); });
   ParameterLoader loader(layout_, table_, buffers_, states_, *comm_);
   ParametersReport report;
   try {
-    report = loader.stage([&] { return open_weights(file); }, options);
+    report = checkpoint::together(*comm_, "loading parameters", [&] {
+      all_or_none(*comm_, "load_parameters: the model", [this] { require_same_shapes(); });
+      return loader.stage([&] { return open_weights(file); }, options);
+    });
   } catch (const CommError& error) {
     die(kNothingChanged, error.what());
   }

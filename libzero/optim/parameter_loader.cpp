@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "checkpoint/ranks/exchange.h"
 #include "libzero/base/error.h"
-#include "libzero/optim/rank_0.h"
-#include "libzero/optim/report_text.h"
+#include "libzero/optim/all_or_none.h"
 #include "libzero/optim/weight_types.h"
 
 namespace zero {
@@ -31,10 +31,42 @@ void require_fit(const WeightsPlan& plan) {
   throw ContractError(text);
 }
 
-std::vector<std::int64_t> targets_of(const WeightsPlan& plan) {
+std::string message_of(const WeightsPlan& plan) {
+  checkpoint::MessageWriter out;
+  out.add(static_cast<std::int64_t>(plan.tensors.size()));
+  for (const PlannedTensor& tensor : plan.tensors) out.add(tensor.target);
+  return out.take();
+}
+
+std::vector<std::int64_t> targets_in(const std::string& message) {
+  checkpoint::MessageReader in(message);
   std::vector<std::int64_t> targets;
-  for (const PlannedTensor& tensor : plan.tensors) targets.push_back(tensor.target);
+  for (std::int64_t left = in.number(); left > 0; --left) targets.push_back(in.number());
   return targets;
+}
+
+std::string message_of(const ParametersReport& report) {
+  checkpoint::MessageWriter out;
+  out.add(static_cast<std::int64_t>(report.items.size()));
+  for (const LoadItem& item : report.items)
+    out.add(item.item).add(static_cast<std::int64_t>(item.how)).add(item.detail);
+  out.add(static_cast<std::int64_t>(report.warnings.size()));
+  for (const std::string& warning : report.warnings) out.add(warning);
+  return out.take();
+}
+
+ParametersReport report_in(const std::string& message) {
+  checkpoint::MessageReader in(message);
+  ParametersReport report;
+  for (std::int64_t left = in.number(); left > 0; --left) {
+    LoadItem item;
+    item.item = in.text();
+    item.how = static_cast<Restored>(in.number());
+    item.detail = in.text();
+    report.items.push_back(std::move(item));
+  }
+  for (std::int64_t left = in.number(); left > 0; --left) report.warnings.push_back(in.text());
+  return report;
 }
 
 }  // namespace
@@ -81,7 +113,6 @@ std::vector<ParameterLoader::Piece> ParameterLoader::pieces_of(
 }
 
 void ParameterLoader::allocate() {
-  std::int64_t failed = 0;  // 1 + the last rank without memory
   try {
     staged_.assign(pieces_.size(), {});
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -89,14 +120,9 @@ void ParameterLoader::allocate() {
     }
   } catch (const std::bad_alloc&) {
     staged_.clear();
-    failed = 1 + comm_.rank();
-  }
-  comm_.all_reduce({&failed, 1, DType::kInt64}, ReduceOp::kMax, kLabel)->wait();
-  if (failed > 0) {
     throw Error(
         "load_parameters: there is no memory for the file's values beside the model's; nothing was "
-        "changed. Use more ranks, or load before the optimizer is built: rank " +
-        std::to_string(failed - 1));
+        "changed. Use more ranks, or load before the optimizer is built");
   }
 }
 
@@ -129,14 +155,12 @@ void ParameterLoader::read_pieces(const WeightSource* source, const WeightsPlan&
   std::vector<std::byte> buffer;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
-    const auto read = TravellingError::of([&] {
+    all_or_none(comm_, kLabel, [&] {
+      buffer.resize(piece.bytes);
       if (source == nullptr) return;
       while (plan.tensors[tensor].target != piece.target) ++tensor;
-      buffer.resize(piece.bytes);
       read_piece(*source, plan.tensors[tensor], piece, buffer);
     });
-    read.throw_from_rank_0(comm_, kLabel);
-    buffer.resize(piece.bytes);
     comm_
         .broadcast({buffer.data(), static_cast<std::int64_t>(buffer.size()), DType::kUInt8}, 0,
                    kLabel)
@@ -149,15 +173,17 @@ ParametersReport ParameterLoader::stage(const std::function<std::unique_ptr<Weig
                                         const LoadParametersOptions& options) {
   std::unique_ptr<WeightSource> source;
   WeightsPlan plan;
-  const auto planned = TravellingError::of([&] {
+  all_or_none(comm_, kLabel, [&] {
     if (comm_.rank() != 0) return;
     source = open();
     plan = plan_weights(table_, buffers_, *source, options);
     require_fit(plan);
   });
-  planned.throw_from_rank_0(comm_, kLabel);
-  pieces_ = pieces_of(numbers_from_rank_0(targets_of(plan), comm_, kLabel));
-  allocate();
+  const std::string targets = checkpoint::broadcast_message(message_of(plan), comm_, kLabel);
+  all_or_none(comm_, kLabel, [&] {
+    pieces_ = pieces_of(targets_in(targets));
+    allocate();
+  });
   read_pieces(source.get(), plan);
   ParametersReport report;
   report.items = std::move(plan.items);
@@ -165,7 +191,7 @@ ParametersReport ParameterLoader::stage(const std::function<std::unique_ptr<Weig
     report.warnings.push_back("finite values that the model's dtype cannot hold became infinite: " +
                               std::to_string(overflowed_));
   }
-  return unpacked_report(text_from_rank_0(packed(report), comm_, kLabel));
+  return report_in(checkpoint::broadcast_message(message_of(report), comm_, kLabel));
 }
 
 void ParameterLoader::write_masters(const Piece& piece, const float* values) {

@@ -14,7 +14,7 @@
 namespace zero {
 
 /// The trainer's own part of a checkpoint. Keys: 1-64 of A-Z a-z 0-9 _ . -, the first no dot;
-/// "layout." and "optimizer." belong to libzero.
+/// "applied_steps" and what begins with "layout.", "optimizer." or "random." belongs to libzero.
 struct TrainerState {
   using Blob = std::vector<std::byte>;
   std::map<std::string, std::int64_t> counters;  ///< Alike on every rank: samples_seen, epoch, ...
@@ -33,11 +33,12 @@ struct LoadOptions {
   /// Trainable parameters that the checkpoint lacks keep their present value; their moments are 0.
   /// Frozen parameters and buffers likewise.
   TORCH_ARG(bool, allow_missing) = false;
-  /// Leave out what the checkpoint has and the model has not.
+  /// Leave out what the checkpoint has and the model has not, states and options included.
   TORCH_ARG(bool, allow_extra) = false;
   /// Parameters may have moved to other groups; the groups' options are then the present ones.
   TORCH_ARG(bool, allow_regroup) = false;
-  /// Parameters may have another floating dtype than the one that they were saved with.
+  /// Parameters, buffers and states may have another floating dtype than the one that they were
+  /// saved with.
   TORCH_ARG(bool, allow_dtype_change) = false;
   /// Options of parameter groups ("lr", "beta1", "beta2", "eps", "weight_decay") whose present
   /// values stay; all others are the checkpoint's.
@@ -58,6 +59,9 @@ enum class Restored {
   kDropped,    ///< In the checkpoint, and nobody wants it.
 };
 
+/// "restored", "resharded", ...
+const char* name_of(Restored how);
+
 /// One line of a report: "master: resharded, 12 parameters from 4 ranks".
 struct LoadItem {
   std::string item;  ///< "masters", "exp_avg", "random state", "counter samples_seen", ...
@@ -67,7 +71,7 @@ struct LoadItem {
 
 struct LoadReport {
   bool found = false;     ///< False: an empty root, nothing was done.
-  std::string directory;  ///< The checkpoint's.
+  std::string directory;  ///< The checkpoint's; empty for a store that has none.
   std::int64_t step = 0;  ///< Steps taken when it was saved, skipped ones included.
   int saved_world_size = 0;
   TrainerState

@@ -70,7 +70,13 @@ std::vector<std::string> CheckpointRoot::make_way(checkpoint::Store& store, std:
       store.open(step);             // a disk that refuses to read is no damage: that throws
     } catch (const FormatError&) {  // as it should be
     }
-    store.remove(step);
+    try {
+      store.remove(step);
+    } catch (const IoError& error) {  // a stranger's file in it, say; its name may be free now
+      notes.push_back(std::string("a damaged checkpoint could not be removed whole: ") +
+                      error.what());
+      continue;
+    }
     notes.push_back("removed a damaged checkpoint to save its step again: " + damaged.name + ": " +
                     damaged.problem);
   }

@@ -8,10 +8,11 @@
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/names.h"
 #include "checkpoint/ranks/background_save.h"
+#include "checkpoint/ranks/exchange.h"
 #include "checkpoint/ranks/save.h"
 #include "libzero/optim/agreement.h"
+#include "libzero/optim/all_or_none.h"
 #include "libzero/optim/checkpoint_state.h"
-#include "libzero/optim/rank_0.h"
 #include "libzero/train/checkpoint_root.h"
 
 namespace zero {
@@ -44,7 +45,9 @@ struct Checkpointer::Impl {
     require_same_everywhere();
     on_rank_0("opening the root of checkpoints",
               [this] { keeper.emplace(checkpoint::on_disk(), root, options.lock()); });
-    store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root, {.lock = options.lock()});
+    checkpoint::Hdf5StoreOptions store_options;
+    store_options.lock = options.lock();
+    store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root, store_options);
     if (!options.async()) return;
     saver_comm = comm->split(/*color=*/0, /*key=*/comm->rank());
     saver.emplace(store, saver_comm);
@@ -82,10 +85,9 @@ struct Checkpointer::Impl {
 
   /// Collective.
   void on_rank_0(const char* label, const std::function<void()>& function) {
-    const auto done = TravellingError::of([&] {
+    all_or_none(*comm, label, [&] {
       if (comm->rank() == 0) function();
     });
-    done.throw_from_rank_0(*comm, label);
   }
 
   void tell(LogLevel level, const std::string& line) const {
@@ -111,8 +113,11 @@ struct Checkpointer::Impl {
     for (const std::string& warning : outcome.warnings)
       tell(LogLevel::kWarning, "checkpoint: " + warning);
     if (comm->rank() != 0) return;
-    const auto removal = CheckpointRoot::tidy(
-        *store, {.keep = options.keep(), .keep_every = options.keep_every(), .run_id = run_id});
+    checkpoint::RetentionRule rule;
+    rule.keep = options.keep();
+    rule.keep_every = options.keep_every();
+    rule.run_id = run_id;
+    const CheckpointRoot::Removal removal = CheckpointRoot::tidy(*store, rule);
     if (!removal.steps.empty())
       tell(LogLevel::kInfo, "checkpoint: removed older ones: " + steps_text(removal.steps));
     for (const std::string& warning : removal.warnings)
@@ -124,7 +129,9 @@ struct Checkpointer::Impl {
     if (trainer.run_id != TrainerState().run_id) {
       run_id = trainer.run_id;
     } else if (run_id.empty()) {
-      run_id = text_from_rank_0(checkpoint::random_attempt(), *comm, "id of the run");
+      run_id = checkpoint::together(*comm, "naming the run", [this] {
+        return checkpoint::broadcast_message(checkpoint::random_attempt(), *comm, "id of the run");
+      });
     }
   }
 
@@ -132,15 +139,15 @@ struct Checkpointer::Impl {
     collect();
     choose_run_id(trainer);
     trainer.run_id = run_id;
-    const CheckpointState state = access.state(trainer);
     on_rank_0("room for a checkpoint", [&] {
-      for (const std::string& note : keeper->make_way(*store, state.common.step))
+      for (const std::string& note : keeper->make_way(*store, optimizer.steps_taken()))
         tell(LogLevel::kWarning, "checkpoint: " + note);
     });
     if (saver) {
+      const CheckpointState state = access.state(trainer);
       saver->start(state.common, state.part);
     } else {
-      see_off(checkpoint::save_on_ranks(*store, state.common, state.part, *comm));
+      see_off(access.save(*store, trainer));
     }
   }
 

@@ -39,18 +39,23 @@ struct CheckpointOptions {
 /// All members are collective: every rank calls them, in the same order.
 class Checkpointer {
  public:
-  /// `root` is made by the first save; its parent must exist. Throws ContractError on every rank if
-  /// ranks were given different roots or options, Unavailable in a build without HDF5. `optimizer`
-  /// must outlive this.
+  /// `root` is made by the first save; its parent must exist. From then on, or from here if the
+  /// root is there, rank 0 holds the lock ".job.lock" in it, so that no two jobs save into one
+  /// root. Throws on every rank: ContractError if ranks were given different roots or options, if
+  /// the root is a file, or if another job holds the lock; IoError if the root cannot be written or
+  /// has no parent; Unavailable in a build without HDF5. `optimizer` must outlive this.
   Checkpointer(Optimizer& optimizer, const std::string& root,
                const CheckpointOptions& options = {});
   /// Waits for a save under way; what fails is told to the log. Never throws.
   ~Checkpointer();
 
   /// Saves the optimizer's present state under the number steps_taken(). See Optimizer::save for
-  /// errors; with async(true) those of writing come out of the next call here. A damaged directory
-  /// of the same step is removed first. Afterwards checkpoints beyond `keep` are removed: failures
-  /// there are warnings.
+  /// errors; with async(true) those of writing come out of the next call here, which does nothing
+  /// else then. A damaged directory of the same step is removed first; a whole one makes it throw
+  /// ContractError. Afterwards checkpoints beyond `keep` are removed: failures there are warnings.
+  ///
+  /// The run's id is `trainer.run_id` where that was set, otherwise what it was before, in the
+  /// checkpoint that was resumed, say; otherwise rank 0 draws 16 hexadecimal digits.
   void save(const TrainerState& trainer = {});
 
   /// The newest whole checkpoint of the root, passing over damaged ones with a warning; `found` is

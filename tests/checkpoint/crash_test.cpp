@@ -203,6 +203,15 @@ TEST(InterruptedTransfers, AreTriedAgain) {
   }
 }
 
+TEST(InterruptedTransfers, AreNotTriedForEver) {
+  for (const char* operation : {"pwrite", "pread"}) {
+    Trial run = save_with(Fault{operation, 1, EINTR, true});
+    EXPECT_EQ(run.outcome, Outcome::kFailed);
+    EXPECT_NE(run.error.find("errno 4"), std::string::npos) << run.error;
+    EXPECT_EQ(run.files->calls()[operation], kMaxInterruptions + 1);
+  }
+}
+
 TEST(FullDisk, IsReportedBeforeAnythingIsWritten) {
   Trial run;
   save(*store_on(run.disk), kOld, 1);

@@ -17,6 +17,7 @@ int main(int count, char** arguments) {
   Hdf5StoreOptions options;
   options.block_bytes = 64;
   options.writer = "libzero golden";
+  options.view = false;  // There was none in 1.0.
   options.new_attempt = [&] { return "000000000000000" + std::to_string(world_size); };
   const Sample sample(std::atoll(arguments[2]), world_size);
   save(*make_hdf5_store(on_disk(), arguments[1], options), sample);

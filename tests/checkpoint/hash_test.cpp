@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <vector>
+
+#include "checkpoint/hash_kernels.h"
+
 namespace zero::checkpoint {
 namespace {
 
@@ -19,6 +24,38 @@ TEST(Hash, PieceByPieceEqualsAtOnce) {
   EXPECT_EQ(hasher.value(), hash_of(bytes));
   hasher.reset();
   EXPECT_EQ(hasher.value(), hash_of(std::string_view()));
+}
+
+using Result = std::array<std::byte, 16>;
+
+TEST(HashKernels, OfAllInstructionSetsGiveTheSameHashes) {
+  const HashKernels& plain = baseline_hash_kernels();
+  const HashKernels& best = best_hash_kernels();
+  std::vector<std::byte> bytes(70000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i >> 5);
+  for (std::size_t size = 0; size <= bytes.size(); size += size < 3000 ? 1 : 997) {
+    Result a, b;
+    plain.hash(bytes.data(), size, a.data());
+    best.hash(bytes.data(), size, b.data());
+    ASSERT_EQ(a, b) << size << " bytes";
+  }
+}
+
+TEST(HashKernels, OfAllInstructionSetsContinueEachOthersStates) {
+  const HashKernels* const kernels[] = {&baseline_hash_kernels(), &best_hash_kernels()};
+  const std::vector<std::byte> bytes(70000, std::byte{7});
+  alignas(kHashStateAlignment) std::byte state[kHashStateBytes];
+  kernels[0]->reset(state);
+  std::size_t turn = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += 1400) {
+    kernels[++turn % 2]->update(state, bytes.data() + at, 1400);
+    Result a, b, want;
+    kernels[0]->value(state, a.data());
+    kernels[1]->value(state, b.data());
+    kernels[0]->hash(bytes.data(), at + 1400, want.data());
+    ASSERT_EQ(a, want);
+    ASSERT_EQ(b, want);
+  }
 }
 
 TEST(Hash, TextRoundTripsAndNothingElseIsRead) {

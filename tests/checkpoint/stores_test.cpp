@@ -5,6 +5,7 @@
 #include "checkpoint/memory_store.h"
 #include "checkpoint/testing/faulty_file_system.h"
 #include "checkpoint/testing/memory_file_system.h"
+#include "sample.h"
 #include "store_conformance.h"
 
 namespace zero::checkpoint {
@@ -71,6 +72,21 @@ INSTANTIATE_TEST_SUITE_P(
                       StoreMaker{"hdf5_short_transfers", with_short_transfers},
                       StoreMaker{"hdf5_on_disk", [] { return std::make_unique<DiskStore>(); }}),
     [](const auto& each) { return each.param.name; });
+
+TEST(Hdf5StoreOptions, TextsThatTheManifestCouldNotHoldAreRefusedBeforeAnythingIsWritten) {
+  const auto files = std::make_shared<testing::MemoryFileSystem>();
+  for (const std::string& text :
+       {std::string("\xff"), std::string("a\nb"), std::string(257, 'x')}) {
+    Hdf5StoreOptions created, writer;
+    created.created = writer.writer = text;
+    EXPECT_THROW(make_hdf5_store(files, "/store", created), ContractError);
+    EXPECT_THROW(make_hdf5_store(files, "/store", writer), ContractError);
+  }
+  Hdf5StoreOptions fine;
+  fine.created = "2026-01-01, \xc3\xbc";
+  fine.writer = "";
+  EXPECT_NO_THROW(save(*make_hdf5_store(files, "/store", fine), 5, 1));
+}
 
 }  // namespace
 }  // namespace zero::checkpoint

@@ -132,6 +132,10 @@ TEST_F(Verify, FindsTruncationAndGrowthOfEveryFile) {
       const Verification result = verify(*files_, kFolder, {true, nullptr});
       ASSERT_FALSE(result.findings.empty()) << name << " of size " << size;
       ASSERT_EQ(result.findings[0].file, name);
+      if (name == "view.h5") {  // Nothing needs it to load.
+        ASSERT_NO_THROW(open_checkpoint(files_, kFolder));
+        continue;
+      }
       ASSERT_THROW(open_checkpoint(files_, kFolder), FormatError) << name << " of size " << size;
     }
     files_->set_content(path(name), original);

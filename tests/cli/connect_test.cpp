@@ -37,18 +37,21 @@ TEST(Connect, AloneMeansTheBackendSelf) {
 
 /// Ranks as torchrun starts them, without a launcher: rank 0 serves the store.
 struct LikeTorchrun {
-  explicit LikeTorchrun(int size, std::vector<int> ranks, const std::string& timeout = "20") {
+  explicit LikeTorchrun(int size, std::vector<int> ranks, const std::string& timeout = "20",
+                        const std::string& interface_of_rank_1 = "127.0.0.1") {
     const int port = rendezvous::StoreServer({}).port();  // free a moment ago
     for (const int rank : ranks) {
-      processes.push_back(std::make_unique<Launched>(
-          std::vector<std::string>{RANK_PROBE},
-          std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
-                                             {"WORLD_SIZE", std::to_string(size)},
-                                             {"LOCAL_RANK", std::to_string(rank)},
-                                             {"LOCAL_WORLD_SIZE", std::to_string(size)},
-                                             {"MASTER_ADDR", "127.0.0.1"},
-                                             {"ZERO_PORT", std::to_string(port)},
-                                             {"ZERO_TIMEOUT", timeout}}));
+      processes.push_back(
+          std::make_unique<Launched>(std::vector<std::string>{RANK_PROBE},
+                                     std::map<std::string, std::string>{
+                                         {"RANK", std::to_string(rank)},
+                                         {"WORLD_SIZE", std::to_string(size)},
+                                         {"LOCAL_RANK", std::to_string(rank)},
+                                         {"LOCAL_WORLD_SIZE", std::to_string(size)},
+                                         {"MASTER_ADDR", "127.0.0.1"},
+                                         {"ZERO_INTERFACE", rank == 1 ? interface_of_rank_1 : ""},
+                                         {"ZERO_PORT", std::to_string(port)},
+                                         {"ZERO_TIMEOUT", timeout}}));
     }
   }
 
@@ -70,6 +73,18 @@ TEST(Connect, RanksThatDoNotComeAreNamedByAllThatDid) {
     const Result result = process->wait();
     EXPECT_EQ(result.code, 3);
     EXPECT_THAT(result.err, HasSubstr("ranks 1 and 3 did not come within 1500 ms"));
+  }
+}
+
+TEST(Connect, ARankThatFailsAmidTheMeetingEndsItForTheOthersAtOnce) {
+  // An address that is kept for documents, so no machine has it: rank 1 notices when all are there.
+  LikeTorchrun run(3, {0, 1, 2}, "600", "192.0.2.1");
+  EXPECT_EQ(run.processes[1]->wait().code, 1);
+  for (const int rank : {0, 2}) {
+    const Result result = run.processes[static_cast<std::size_t>(rank)]->wait();
+    EXPECT_EQ(result.code, 3);
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("rank 1, process "), HasSubstr("left before all ranks had met")));
   }
 }
 

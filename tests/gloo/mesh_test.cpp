@@ -151,7 +151,8 @@ TEST_F(MeshTest, AStoreThatIsLostOrSilentIsBlamedItselfAndOnce) {
       Mesh(place(3, 6, timeout), Store(callbacks.table(), ""));
       ADD_FAILURE() << "it met nobody";
     } catch (const CommError& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("store failed rank 3"), HasSubstr("store says")));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 3 learnt from the key-value store"),
+                                      HasSubstr("store says")));
     }
     EXPECT_EQ(bad->gets(), 1);
   }

@@ -389,6 +389,13 @@ TEST(LoadMisuse, OfPathsOrOptionsThatDifferBetweenRanks) {
               HasSubstr("load: the options must be the same on every rank"));
 }
 
+TEST(LoadMisuse, OfAPathWithoutAName) {
+  EXPECT_EQ(refused<ContractError>(2, [](Job& job) { job.optimizer->load(""); }),
+            "load: the path must have a name");
+  EXPECT_EQ(refused<ContractError>(2, [](Job& job) { job.optimizer->save(""); }),
+            "save: the root must have a name");
+}
+
 TEST(LoadMisuse, OfARootWithoutCheckpointsIsNoError) {
   const TemporaryFolder folder;
   on_jobs(2, {}, [&](Job& job) {

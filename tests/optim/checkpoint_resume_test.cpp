@@ -50,6 +50,12 @@ TEST_P(ResumeTest, IsTheUninterruptedTwinAtEveryPairOfWorlds) {
   }
 }
 
+TEST_P(ResumeTest, StopsWhereStepsWereTakenAndInFloat16SkippedToo) {
+  const bool skips = GetParam() == torch::kHalf;
+  EXPECT_EQ(twin_image(GetParam(), kStop).at("steps"), skips ? "4 1" : "4 4");
+  EXPECT_EQ(twin_image(GetParam(), kEnd).at("steps"), skips ? "7 2" : "7 7");
+}
+
 TEST_P(ResumeTest, IsTheUninterruptedTwinAtEveryPairOfStages) {
   for (const int saved_stage : {0, 1, 2}) {
     const auto store = make_memory_store();

@@ -57,6 +57,36 @@ TEST_F(Store, KeepsWhatWasSetForOtherClients) {
   EXPECT_THROW(a->get("k", 0ms), CommError);
 }
 
+TEST_F(Store, SetsWhatAClientLeavesBehindWhenItsConnectionEnds) {
+  const auto heir = client();
+  auto leaver = client();
+  leaver->leave_behind("first", "a");
+  with_prefix(leaver, "run/")->leave_behind("last", "b");  // in its place
+  EXPECT_THROW(heir->get("run/last", 0ms), CommError);
+  auto waiting = std::async(std::launch::async, [&] { return heir->get("run/last", 20s); });
+  leaver.reset();
+  EXPECT_EQ(waiting.get(), "b");
+  EXPECT_THROW(heir->get("first", 0ms), CommError);
+}
+
+TEST_F(Store, SetsNothingThatWasTakenBackOrIsThereAlready) {
+  const auto heir = client();
+  heir->set("taken", "before");
+  auto silent = client();
+  silent->leave_behind("k", "v");
+  silent->leave_behind("", "");
+  auto late = client();
+  late->leave_behind("taken", "after");
+  silent.reset();
+  late.reset();
+  auto last = client();  // the server has seen the others go when it sees this one go
+  last->leave_behind("end", "");
+  last.reset();
+  EXPECT_EQ(heir->get("end", 20s), "");
+  EXPECT_EQ(heir->get("taken", 0ms), "before");
+  EXPECT_THROW(heir->get("k", 0ms), CommError);
+}
+
 TEST_F(Store, TakesKeysWithAnyByteAndValuesOfExactlyTheMaximum) {
   const auto a = client();
   const std::string key("nul\0and\nnewline", 15);

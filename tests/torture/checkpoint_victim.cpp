@@ -34,6 +34,8 @@ struct Arguments {
   std::size_t longest_write = 4096;
   bool no_file_fsync = false;
   bool no_directory_fsync = false;
+  bool fork = false;
+  bool finish = false;
   int cut_at = 0;
   std::string cut_command;
   std::string created;
@@ -115,16 +117,34 @@ bool check(const Arguments& arguments, const char* when) {
   return torture::judge(*disk.files, *store_on(disk, arguments), arguments.root, when);
 }
 
+void wait_for_end_of_input() {
+  while (std::getchar() != EOF) {
+  }
+}
+
+void say(const char* text) {
+  std::printf("%s\n", text);
+  std::fflush(stdout);
+}
+
+/// Finishes the save only if told so. With a child the parent does not wait: the child does.
 void hold(const Arguments& arguments) {
   Disk disk(arguments);
   const auto store = store_on(disk, arguments);
   const Sample sample(arguments.step, arguments.world_size);
   const auto writer = store->begin(sample.common(), sample.world_size());
   writer->put(0, sample.rank(0));
-  std::puts("held");
-  std::fflush(stdout);
-  while (std::getchar() != EOF) {
+  const pid_t child = arguments.fork ? ::fork() : -1;
+  if (child == 0) {
+    wait_for_end_of_input();
+    ::_exit(0);
   }
+  say("held");
+  if (child == -1) wait_for_end_of_input();
+  if (!arguments.fork && !arguments.finish) return;
+  for (int rank = 1; rank < sample.world_size(); ++rank) writer->put(rank, sample.rank(rank));
+  writer->commit();
+  say(("saved " + std::to_string(arguments.step)).c_str());
 }
 
 int run(const std::string& command, const Arguments& arguments) {
@@ -153,6 +173,8 @@ void add_options(CLI::App& command, Arguments& arguments, bool has_step) {
   command.add_flag("--no-file-fsync", arguments.no_file_fsync, "fsync of files does nothing");
   command.add_flag("--no-directory-fsync", arguments.no_directory_fsync,
                    "fsync of directories does nothing");
+  command.add_flag("--fork", arguments.fork, "hold: finish while a child waits");
+  command.add_flag("--finish", arguments.finish, "hold: finish in the end");
   command.add_option("--cut-at", arguments.cut_at, "the change before which the power goes");
   command.add_option("--cut-command", arguments.cut_command, "what is run then");
 }

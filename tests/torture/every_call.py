@@ -37,7 +37,7 @@ Point = collections.namedtuple("Point", "name index fault persistent text")
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("victim")
-    parser.add_argument("--fast", action="store_true", help="a subset: death at calls that change something, errors spread")
+    parser.add_argument("--fast", action="store_true", help="a subset: death and EIO at calls that change something, other errors spread")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--list", action="store_true", help="only print the calls")
     return parser.parse_args()
@@ -174,7 +174,9 @@ def choose(calls, before, fast):
         count = sum(call.name in names for call in calls)
         expect(len(points) == count, f"{len(points)} deaths for {count} calls")
         return points + errors(calls, before)
-    return deaths(calls, names & CHANGES) + thin(errors(calls, before), 60)
+    every = errors(calls, before)
+    chosen = [point for point in every if point.name in CHANGES and point.fault == "EIO" and not point.persistent]
+    return deaths(calls, names & CHANGES) + chosen + thin([point for point in every if point not in chosen], 60)
 
 
 def report(results):

@@ -12,11 +12,12 @@ namespace {
 constexpr const char* kLarge = "large";
 constexpr std::byte kFill{42};
 
-/// A reader that does not show the blob.
+/// A reader that shows neither the blob nor which run it was.
 class WithoutBlob : public Reader {
  public:
   explicit WithoutBlob(const Reader& inner) : inner_(inner), common_(inner.common()) {
     common_.blobs.erase(kLarge);
+    common_.run_id = Sample(0, 1).common().run_id;
   }
   const StepInfo& info() const override { return inner_.info(); }
   const CommonState& common() const override { return common_; }

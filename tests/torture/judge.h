@@ -15,7 +15,7 @@ namespace zero::checkpoint::torture {
 /// The sample of tests/checkpoint with a blob "large" of so many bytes; none for 0.
 Sample sample_with_blob(std::int64_t step, int world_size, std::size_t blob_bytes);
 
-/// Empty if the reader gives back exactly such a sample, whatever the size of its blob.
+/// Empty if the reader gives back exactly such a sample, whatever its run and the size of its blob.
 std::string difference_with_blob(const Reader& reader, std::int64_t step);
 
 /// The step that LATEST names; "missing", or "malformed" if it names none.

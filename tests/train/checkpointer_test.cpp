@@ -159,14 +159,19 @@ TEST_P(CheckpointerTest, ADamagedDirectoryOfTheStepMakesWayAndAWholeOneDoesNot) 
       EXPECT_THAT(error, HasSubstr("a whole checkpoint of this step already; resume from"));
       EXPECT_THAT(error, HasSubstr("step 1 of run "));
     }
-    comm->barrier("before the damage")->wait();
-    if (comm->rank() == 0) std::filesystem::remove(directory(1) + "/common.h5");
-    comm->barrier("after the damage")->wait();
-    Checkpointer checkpoints(*trainee.optimizer, root(), options());
-    EXPECT_THROW(checkpoints.resume(), FormatError) << "no whole one is no empty root";
-    checkpoints.save();
-    checkpoints.finish();
-    EXPECT_TRUE(checkpoints.resume().found);
+    for (const char* victim : {"/common.h5", "/MANIFEST.json", ""}) {
+      comm->barrier("before the damage")->wait();
+      if (comm->rank() == 0) {
+        std::filesystem::remove_all(directory(1) + victim);
+        std::filesystem::create_directory(directory(1));  // if it was the victim itself
+      }
+      comm->barrier("after the damage")->wait();
+      Checkpointer checkpoints(*trainee.optimizer, root(), options());
+      EXPECT_THROW(checkpoints.resume(), FormatError) << "no whole one is no empty root";
+      checkpoints.save();
+      checkpoints.finish();
+      EXPECT_TRUE(checkpoints.resume().found);
+    }
     trainee.optimizer->shutdown();
   });
   EXPECT_THAT(lines_.all(),

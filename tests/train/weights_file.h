@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,25 +51,30 @@ inline std::string type_word(torch::Dtype type) {
 
 inline void write_weights(const std::string& path, const Tensors& tensors,
                           const Metadata& metadata = {}) {
-  std::string header = "{", data;
+  std::ostringstream text;
+  const char* comma = "{";
   if (!metadata.empty()) {
-    header += "\"__metadata__\":{";
-    for (const auto& [key, value] : metadata)
-      header += (header.back() == '{' ? "\"" : ",\"") + key + "\":\"" + value + "\"";
-    header += "}";
+    text << "{\"__metadata__\":";
+    for (const auto& [key, value] : metadata) {
+      text << comma << '"' << key << "\":\"" << value << '"';
+      comma = ",";
+    }
+    text << '}';
+    comma = ",";
   }
+  std::string data;
   for (const auto& [name, tensor] : tensors) {
     const torch::Tensor whole = tensor.detach().contiguous();
     const std::size_t begin = data.size();
     if (whole.numel() > 0) data.append(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
-    header += (header.size() > 1 ? ",\"" : "\"") + name + "\":{\"dtype\":\"" +
-              type_word(whole.scalar_type()) + "\",\"shape\":[";
-    for (std::int64_t d = 0; d < whole.dim(); ++d)
-      header += (d > 0 ? "," : "") + std::to_string(whole.size(d));
-    header +=
-        "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+    text << comma << '"' << name << "\":{\"dtype\":\"" << type_word(whole.scalar_type())
+         << "\",\"shape\":[";
+    for (std::int64_t d = 0; d < whole.dim(); ++d) text << (d > 0 ? "," : "") << whole.size(d);
+    text << "],\"data_offsets\":[" << begin << ',' << data.size() << "]}";
+    comma = ",";
   }
-  header += "}";
+  text << '}';
+  std::string header = text.str();
   header.append((8 - header.size() % 8) % 8, ' ');
   const auto size = static_cast<std::uint64_t>(header.size());
   std::ofstream file(path, std::ios::binary | std::ios::trunc);

@@ -188,7 +188,7 @@ TEST_F(Export, RefusesWhatTheFormatHasNoPlaceFor) {
   EXPECT_NO_THROW(export_parameters(*saved(reserved), *files_, "/out/x.h5", hdf5));
 }
 
-TEST_F(Export, RefusesIntegerTargetsAndOtherEndings) {
+TEST_F(Export, RefusesIntegerTargets) {
   Model model;
   model.add("w", {1}, DType::kFloat32, {1});
   const auto reader = saved(model);
@@ -197,10 +197,19 @@ TEST_F(Export, RefusesIntegerTargetsAndOtherEndings) {
     options.dtype = dtype;
     EXPECT_THROW(export_parameters(*reader, *files_, kPath, options), ContractError);
   }
-  for (const char* path : {"/out/model.bin", "/out/model", "/out/.safetensors", ".safetensors"}) {
-    EXPECT_THROW(export_parameters(*reader, *files_, path, {}), ContractError) << path;
-  }
   EXPECT_THAT(files_->list(kFolder), IsEmpty());
+}
+
+TEST_F(Export, IntoSeveralFilesNeedsANameThatPartsCanHave) {
+  const auto reader = saved(odd_model());
+  ExportOptions options;
+  options.max_shard = 100;
+  for (const std::string path : {"/out/model.bin", "/out/model", "/out/.safetensors"}) {
+    EXPECT_THROW(export_parameters(*reader, *files_, path, options), ContractError) << path;
+    EXPECT_THAT(files_->list(kFolder), IsEmpty());
+    EXPECT_THAT(export_parameters(*reader, *files_, path, {}).files, ElementsAre(path));
+    files_->unlink(path);
+  }
 }
 
 TEST_F(Export, RefusesAParameterWithoutWeights) {

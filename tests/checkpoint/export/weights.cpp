@@ -68,7 +68,7 @@ void Model::add_alias(const std::string& name, const std::string& owner) {
   parameters.push_back(spec);
 }
 
-void Model::save(Store& store, int world_size) const {
+CommitResult Model::save(Store& store, int world_size) const {
   CommonState common;
   common.step = 9;
   common.run_id = "odd-run";
@@ -98,7 +98,7 @@ void Model::save(Store& store, int world_size) const {
     for (auto& [key, view] : views) state.states.push_back(std::move(view));
     writer->put(rank, state);
   }
-  writer->commit();
+  return writer->commit();
 }
 
 std::vector<float> hard_numbers() {

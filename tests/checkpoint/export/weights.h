@@ -28,7 +28,7 @@ struct Model {
   void add_alias(const std::string& name, const std::string& owner);
 
   /// Saved under step 9, cut in equal parts, without moments.
-  void save(Store& store, int world_size) const;
+  CommitResult save(Store& store, int world_size) const;
 };
 
 /// Numbers that are hard to round: ties, halves of the smallest, overflow, NaN, infinity, zeros.

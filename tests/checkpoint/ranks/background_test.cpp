@@ -128,7 +128,11 @@ TEST_P(Background, SavesWhatWasThereWhenItStarted) {
   on_ranks([](Trainer& trainer) {
     trainer.gate->close_gate();
     Sample sample(5, 3);
-    trainer.start(sample);
+    RankPart part{sample.rank(trainer.rank), ""};
+    for (std::size_t i = 0; i < part.state.states.size(); i += 2) {
+      give_by_function(part.state.states[i]);
+    }
+    trainer.saver->start(sample.common(), part);
     EXPECT_TRUE(trainer.saver->in_flight());
     EXPECT_EQ(trainer.saver->poll(), std::nullopt);
     // The next step changes everything at once, before a single byte was written.
@@ -249,6 +253,24 @@ TEST_P(Background, ARankWithoutMemoryForTheCopyIsARefusalThatAllHear) {
   EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 1: "), HasSubstr("copied")));
   EXPECT_EQ(texts, std::vector<std::string>(3, texts[0]));
   EXPECT_EQ(steps_difference({5}), "");
+}
+
+TEST_P(Background, AFunctionThatThrowsIsARefusalThatAllHear) {
+  std::vector<std::string> texts(3);
+  on_ranks([&](Trainer& trainer) {
+    const Sample sample(5, 3);
+    RankPart part{sample.rank(trainer.rank), ""};
+    if (trainer.rank == 2) {
+      give_by_function(part.state.states[0]);
+      part.state.states[0].fill = [](const Extent&, std::span<std::byte>) {
+        throw IoError("the offloaded state cannot be read");
+      };
+    }
+    trainer.saver->start(sample.common(), part);
+    texts[static_cast<std::size_t>(trainer.rank)] = error_text([&] { trainer.saver->wait(); });
+  });
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 2: "), HasSubstr("offloaded")));
+  EXPECT_EQ(texts, std::vector<std::string>(3, texts[0]));
 }
 
 TEST_P(Background, TheCopysMemoryServesLargerAndSmallerStatesAlike) {

@@ -101,10 +101,10 @@ TEST_F(Choose, NothingInAnEmptyOrMissingRoot) {
 }
 
 TEST_F(Choose, NothingWhereOnlyLeftoversOfCrashesAre) {
-  world_.disk().make_directory("/root");
-  world_.disk().make_directory("/root/.tmp-step_000000000001-0123456789abcdef");
-  write("/root/.lock", "");
-  EXPECT_THAT(find(false, "/root").directories, IsEmpty());
+  world_.disk().make_directory("/runs");
+  world_.disk().make_directory("/runs/.tmp-step_000000000001-0123456789abcdef");
+  write("/runs/.lock", "");
+  EXPECT_THAT(find(false, "/runs").directories, IsEmpty());
 }
 
 TEST_F(Choose, AStaleHintCountsForNothing) {

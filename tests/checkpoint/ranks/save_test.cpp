@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "checkpoint/ranks/choose.h"
 #include "libzero/collective/testing/faults.h"
 #include "world.h"
@@ -52,10 +54,37 @@ TEST_P(SaveOnRanks, CountsTheBytesOfAllRanks) {
   EXPECT_EQ(save_together(world_, 7).outcomes[2].bytes, bytes);
 }
 
+TEST_P(SaveOnRanks, WhatFunctionsGiveIsSavedLikeMemory) {
+  const Ending ending = save_together(world_, 7, [](int, Input& input) {
+    for (StateView& view : input.part.state.states) give_by_function(view);
+  });
+  ASSERT_EQ(ending.problem(), "");
+  EXPECT_EQ(ending.outcomes[0].bytes, save_together(world_, 8).outcomes[0].bytes);
+  EXPECT_EQ(steps_difference({7, 8}), "");
+}
+
+TEST_P(SaveOnRanks, AFunctionThatThrowsFailsTheSaveOnEveryRank) {
+  const Ending ending = save_together(world_, 7, [](int rank, Input& input) {
+    if (rank != 2) return;
+    give_by_function(input.part.state.states[1]);
+    input.part.state.states[1].fill = [](const Extent&, std::span<std::byte>) {
+      throw IoError("the offloaded state cannot be read");
+    };
+  });
+  EXPECT_THAT(ending.common_error(),
+              AllOf(HasSubstr("rank 2, phase write"), HasSubstr("offloaded")));
+  EXPECT_TRUE(is_a<IoError>(ending.errors[0]));
+  EXPECT_EQ(steps_difference({}), "");
+  EXPECT_EQ(save_together(world_, 7).problem(), "");
+}
+
 TEST_P(SaveOnRanks, ARefusalOfOneRankStopsAllBeforeAnythingIsWritten) {
   for (int refusing = 0; refusing < 3; ++refusing) {
     const Ending ending = save_together(world_, 5, [&](int rank, Input& input) {
-      if (rank == refusing) input = {{}, {{}, "its shard is at another step"}};
+      if (rank != refusing) return;
+      input.common = CommonState();
+      input.part.state = RankState();
+      input.part.refusal = "its shard is at another step";
     });
     EXPECT_THAT(ending.common_error(),
                 AllOf(HasSubstr("rank " + std::to_string(refusing) + ": its shard is at another"),
@@ -94,6 +123,10 @@ TEST_P(SaveOnRanks, ARankWithAnotherCommonStateIsNamedTogetherWithTheDifference)
       {"number of counters: 3", [](CommonState& c) { c.counters["more"] = 0; }},
       {"shared blob schedule: 33 bytes",
        [](CommonState& c) { c.blobs["schedule"][9] ^= std::byte{1}; }},
+      {"number of surplus ranks: 1",
+       [](CommonState& c) {
+         c.surplus_rank_blobs[9] = {{"rng", Blob(3)}};
+       }},
       {"number of shared blobs: 1", [](CommonState& c) { c.blobs.erase("empty"); }}};
   for (const auto& each : cases) {
     const auto& [words, change] = each;
@@ -207,19 +240,46 @@ TEST_P(SaveOnRanks, ARankThatFailsInAnyPhaseGivesCommErrorOnAllAndTheOldCheckpoi
   }
 }
 
+/// Its join() takes as long as the latch says.
+class LateStore : public Store {
+ public:
+  LateStore(Store& inner, std::latch& latch) : inner_(inner), latch_(latch) {}
+  Listing list() override { return inner_.list(); }
+  std::unique_ptr<Writer> begin(const CommonState& common, int world_size) override {
+    return inner_.begin(common, world_size);
+  }
+  std::unique_ptr<Writer> join(std::string_view ticket, const CommonState& common,
+                               int world_size) override {
+    latch_.wait();
+    return inner_.join(ticket, common, world_size);
+  }
+  std::unique_ptr<Reader> open(std::int64_t step) override { return inner_.open(step); }
+  void remove(std::int64_t step) override { inner_.remove(step); }
+
+ private:
+  Store& inner_;
+  std::latch& latch_;
+};
+
 TEST_P(SaveOnRanks, ARankThatFallsSilentIsNamedWithinTheTimeout) {
   ASSERT_EQ(save_together(world_, 1).problem(), "");
-  const auto decorate = [&](int rank, std::shared_ptr<Collective> comm) {
-    if (rank != 1) return comm;
-    zero::testing::Fault fault;
-    fault.kind = zero::testing::Fault::Kind::kDelay;
-    fault.label = "who failed";
-    fault.delay = std::chrono::milliseconds(900);
-    return zero::testing::with_faults(std::move(comm), {fault});
-  };
-  const Ending ending = save_together(world_, 2, nullptr, decorate, std::chrono::milliseconds(300));
-  for (const auto& error : ending.errors) EXPECT_TRUE(is_a<CommError>(error));
-  EXPECT_THAT(zero::testing::message_of(ending.errors[0]),
+  const Sample sample(2, 3);
+  std::latch others_gave_up(2);
+  const auto errors =
+      zero::testing::run_ranks(make_threads(3, std::chrono::milliseconds(1000)),
+                               [&](const std::shared_ptr<Collective>& comm) {
+                                 const int rank = comm->rank();
+                                 LateStore late(*world_.store(rank), others_gave_up);
+                                 try {
+                                   save_on_ranks(rank == 1 ? late : *world_.store(rank),
+                                                 sample.common(), {sample.rank(rank), ""}, *comm);
+                                 } catch (...) {
+                                   if (rank != 1) others_gave_up.count_down();
+                                   throw;
+                                 }
+                               });
+  for (const auto& error : errors) EXPECT_TRUE(is_a<CommError>(error));
+  EXPECT_THAT(zero::testing::message_of(errors[0]),
               AllOf(HasSubstr("rank 1"), HasSubstr("phase write")));
   EXPECT_EQ(steps_difference({1}), "");
 }

@@ -1,5 +1,6 @@
 #include "world.h"
 
+#include <cstring>
 #include <typeinfo>
 
 #include "checkpoint/hdf5_store.h"
@@ -28,6 +29,23 @@ void World::restart() {
 
 std::shared_ptr<Store> World::fresh_store() const {
   return flavour_ == Flavour::kMemory ? stores_[0] : make_hdf5_store(disk_, kRoot);
+}
+
+void give_by_function(StateView& view) {
+  view.fill = [extents = view.extents, pieces = std::move(view.pieces),
+               width = size_of(view.dtype)](const Extent& part, std::span<std::byte> dst) {
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      if (extents[i].parameter != part.parameter || part.begin < extents[i].begin ||
+          part.end > extents[i].end) {
+        continue;
+      }
+      const auto skip = static_cast<std::size_t>((part.begin - extents[i].begin) * width);
+      std::memcpy(dst.data(), pieces[i].data() + skip, dst.size());
+      return;
+    }
+    throw ContractError("a part of no extent was asked for: " + std::to_string(part.parameter));
+  };
+  view.pieces.clear();
 }
 
 Ending save_together(const World& world, std::int64_t step, const Spoil& spoil,

@@ -51,6 +51,9 @@ struct Input {
 using Spoil = std::function<void(int rank, Input& input)>;
 using Decorate = std::function<std::shared_ptr<Collective>(int rank, std::shared_ptr<Collective>)>;
 
+/// The view's content by a function instead of by memory, which must stay.
+void give_by_function(StateView& view);
+
 /// How a save ended on each rank.
 struct Ending {
   std::vector<SaveOutcome> outcomes;
