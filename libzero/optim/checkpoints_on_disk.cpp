@@ -1,6 +1,7 @@
 #include "libzero/optim/checkpoints_on_disk.h"
 
 #include "checkpoint/hdf5_store.h"
+#include "checkpoint/names.h"
 
 namespace zero {
 
@@ -16,6 +17,10 @@ checkpoint::Candidates find_checkpoints(const std::string& from, bool fall_back,
 
 std::unique_ptr<checkpoint::Reader> open_checkpoint(const std::string& directory) {
   return checkpoint::open_checkpoint(checkpoint::on_disk(), directory);
+}
+
+std::optional<std::int64_t> step_of_directory(const std::string& directory) {
+  return checkpoint::parse_step_name(directory.substr(directory.rfind('/') + 1));
 }
 
 }  // namespace zero

@@ -1,7 +1,6 @@
 #include <functional>
 #include <utility>
 
-#include "checkpoint/names.h"
 #include "libzero/optim/all_or_none.h"
 #include "libzero/optim/checkpoint_rows.h"
 #include "libzero/optim/checkpoints_on_disk.h"
@@ -152,8 +151,7 @@ Optimizer::Impl::PreparedLoad Optimizer::Impl::prepare_load_from(const std::stri
     } catch (const FormatError& error) {  // the same on every rank
       if (!options.fall_back() || i + 1 == found.directories.size()) throw;
       found.warnings.push_back(directory + ": " + error.what());
-      const auto step = checkpoint::parse_step_name(directory.substr(directory.rfind('/') + 1));
-      if (step) damaged_steps.push_back(*step);
+      if (const auto step = step_of_directory(directory)) damaged_steps.push_back(*step);
     }
   }
   PreparedLoad nothing;
