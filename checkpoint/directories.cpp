@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <span>
+#include <thread>
 
 #include "checkpoint/file_writer.h"
 #include "checkpoint/names.h"
@@ -12,6 +13,7 @@ namespace zero::checkpoint {
 namespace {
 
 constexpr std::uint64_t kMaxLatestBytes = 256;
+constexpr std::chrono::milliseconds kLockPause{10};
 
 }  // namespace
 
@@ -28,10 +30,16 @@ void ensure_root(FileSystem& files, const std::string& root) {
   files.fsync_directory(parent_path(root));
 }
 
-std::unique_ptr<FileLock> lock_root(FileSystem& files, const std::string& root) {
+std::unique_ptr<FileLock> lock_root(FileSystem& files, const std::string& root,
+                                    std::chrono::milliseconds wait) {
+  const auto deadline = std::chrono::steady_clock::now() + wait;
   std::unique_ptr<FileLock> lock;
   try {
     lock = files.lock(join_path(root, kLockName));
+    while (lock == nullptr && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(kLockPause);
+      lock = files.lock(join_path(root, kLockName));
+    }
   } catch (const FileError& error) {
     if (error.code() != ENOLCK && error.code() != ENOSYS && error.code() != EOPNOTSUPP) throw;
     throw FileError(

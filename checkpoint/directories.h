@@ -2,6 +2,7 @@
 
 /// What the store and its writers do to directories.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,8 +15,9 @@ namespace zero::checkpoint {
 /// Makes the root, and its name durable, unless it is there.
 void ensure_root(FileSystem& files, const std::string& root);
 
-/// Throws ContractError if somebody else holds the lock.
-std::unique_ptr<FileLock> lock_root(FileSystem& files, const std::string& root);
+/// Throws ContractError if somebody else holds the lock for longer than `wait`.
+std::unique_ptr<FileLock> lock_root(FileSystem& files, const std::string& root,
+                                    std::chrono::milliseconds wait = {});
 
 /// Unlinks the files that a checkpoint may have, then removes the directory. What else is in it
 /// makes it fail.

@@ -29,8 +29,10 @@ class Hdf5Store : public Store {
         const std::string problem = problem_of_sizes(*files_, path(*step), manifest);
         if (!problem.empty()) throw FormatError(problem);
         listing.steps.push_back(info_from(manifest));
-      } catch (const Error& error) {
-        listing.damaged.push_back({name, error.what()});
+      } catch (const FormatError& error) {
+        listing.damaged.push_back({name, error.what(), false});
+      } catch (const IoError& error) {
+        listing.damaged.push_back({name, error.what(), true});
       }
     }
     return listing;  // Names have a fixed number of digits: their order is the steps'.
@@ -40,7 +42,7 @@ class Hdf5Store : public Store {
     validate(common, world_size);
     ensure_root(*files_, root_);
     std::unique_ptr<FileLock> lock;
-    if (options_.lock) lock = lock_root(*files_, root_);
+    if (options_.lock) lock = lock_root(*files_, root_, options_.lock_wait);
     require_missing(common.step);
     std::vector<std::string> warnings;
     if (lock) warnings = remove_leftovers(*files_, root_);
@@ -73,7 +75,7 @@ class Hdf5Store : public Store {
   void remove(std::int64_t step) override {
     require_present(step);
     std::unique_ptr<FileLock> lock;
-    if (options_.lock) lock = lock_root(*files_, root_);
+    if (options_.lock) lock = lock_root(*files_, root_, options_.lock_wait);
     const std::string doomed = join_path(root_, doomed_name(step, random_attempt()));
     files_->rename_new(path(step), doomed);
     files_->fsync_directory(root_);

@@ -2,6 +2,7 @@
 
 /// The Store of docs/checkpoint_format.md: a directory for each step, HDF5 files inside.
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,10 +12,16 @@
 
 namespace zero::checkpoint {
 
+/// Long enough for whoever removes old checkpoints beside a run that saves.
+inline constexpr std::chrono::seconds kPatientLockWait{5};
+
 struct Hdf5StoreOptions {
   /// false: for file systems without locks. Then only one job may save into the root, and leftovers
   /// of crashes stay.
   bool lock = true;
+  /// How long a save or a removal waits for the lock where somebody else holds it, as one who
+  /// removes old checkpoints does for a moment.
+  std::chrono::milliseconds lock_wait{0};
   /// Written into the manifest for people; UTF-8 without control characters, of at most 64 bytes,
   /// may be empty.
   std::string created;

@@ -25,8 +25,9 @@ struct StepInfo {
 };
 
 struct Damaged {
-  std::string name;     ///< Of the directory.
-  std::string problem;  ///< What is wrong and where.
+  std::string name;         ///< Of the directory.
+  std::string problem;      ///< What is wrong and where.
+  bool unreadable = false;  ///< The file system refused to show it: it may be whole.
 };
 
 struct Listing {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "checkpoint/hdf5_store.h"
+#include "checkpoint/verify.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/exit_code.h"
 #include "cli/gc_plan.h"
@@ -27,11 +28,13 @@ Examples:
 
 Without --apply nothing is changed: it says what would go and why. What goes: directories that
 crashes have left; with --keep, whole checkpoints but the newest N and those whose step is a
-multiple of --keep-every; with --damaged, damaged ones (zero list says why they are). The newest whole
-checkpoint never goes. While a save is under way nothing is removed.
+multiple of --keep-every; with --damaged, damaged ones (zero list says why they are). The newest
+whole checkpoint never goes; with --apply every byte of it is checked before older ones go. While a
+save is under way nothing is removed.
 
-Exit code: 0 done, or nothing to do; 2 wrong usage; 3 something could not be removed, a save is
-under way, or there is no such root; 128 + signal when stopped between two checkpoints.)"};
+Exit code: 0 done, or nothing to do; 1 the newest checkpoint is damaged, nothing was removed;
+2 wrong usage; 3 something could not be removed, a save is under way, or there is no such root;
+128 + signal when stopped between two checkpoints.)"};
 
 struct GcOptions {
   std::string path;
@@ -60,7 +63,6 @@ std::unique_ptr<checkpoint::FileLock> lock_for_gc(FileSystem& files, const std::
 
 void remove_leftovers(FileSystem& files, const std::string& root, const GcPlan& plan,
                       Outcome& outcome) {
-  const auto lock = lock_for_gc(files, root);
   outcome.failures = checkpoint::remove_leftovers(files, root);
   for (const Doomed& doomed : plan.doomed) {
     const std::string path = checkpoint::join_path(root, doomed.name);
@@ -69,10 +71,10 @@ void remove_leftovers(FileSystem& files, const std::string& root, const GcPlan& 
   }
 }
 
+/// REQUIRES the root's lock since before the plan was made, and a store that does not take it.
 Outcome apply(FileSystem& files, checkpoint::Store& store, const std::string& root,
               const GcPlan& plan) {
   Outcome outcome;
-  if (plan.doomed.empty()) return outcome;
   const Interrupts interrupts;
   remove_leftovers(files, root, plan, outcome);
   for (const Doomed& doomed : plan.doomed) {
@@ -87,6 +89,17 @@ Outcome apply(FileSystem& files, checkpoint::Store& store, const std::string& ro
     }
   }
   return outcome;
+}
+
+/// Empty, or why older ones must stay: the newest one cannot be loaded, which its manifest and the
+/// sizes of its files do not tell.
+std::string problem_of_newest(FileSystem& files, const std::string& root, const GcPlan& plan) {
+  const bool removes_old =
+      std::ranges::any_of(plan.doomed, [](const Doomed& each) { return each.reason == "old"; });
+  if (!removes_old || plan.kept.empty()) return {};
+  const auto findings =
+      checkpoint::verify(files, checkpoint::join_path(root, plan.kept.back())).findings;
+  return findings.empty() ? std::string() : plan.kept.back() + ": " + to_text(findings.front());
 }
 
 std::string text_of(const GcPlan& plan, const Outcome* outcome, int width) {
@@ -105,9 +118,9 @@ std::string text_of(const GcPlan& plan, const Outcome* outcome, int width) {
   }
   std::string text = rows == 0 ? "" : table.text(width) + "\n";
   for (const checkpoint::Damaged& damaged : plan.damaged) {
-    text +=
-        printable("damaged, stays without --damaged: " + damaged.name + ": " + damaged.problem) +
-        "\n";
+    const std::string why =
+        damaged.unreadable ? "cannot be read, stays: " : "damaged, stays without --damaged: ";
+    text += printable(why + damaged.name + ": " + damaged.problem) + "\n";
   }
   if (!plan.note.empty()) text += printable(plan.note) + "\n";
   if (plan.doomed.empty()) return text + "nothing to remove\n";
@@ -131,7 +144,8 @@ std::string json_of(const std::string& root, const GcPlan& plan, const Outcome* 
                               {"why", doomed.why}});
   }
   for (const checkpoint::Damaged& damaged : plan.damaged) {
-    json["damaged"].push_back({{"name", damaged.name}, {"problem", damaged.problem}});
+    json["damaged"].push_back(
+        {{"name", damaged.name}, {"problem", damaged.problem}, {"unreadable", damaged.unreadable}});
   }
   return to_text(json);
 }
@@ -139,14 +153,26 @@ std::string json_of(const std::string& root, const GcPlan& plan, const Outcome* 
 int gc(const GcOptions& options) {
   const auto files = checkpoint::on_disk();
   require_root(*files, options.path);
-  const auto store = checkpoint::make_hdf5_store(files, options.path);
+  // One lock around looking and removing: what looked damaged may be whole a moment later.
+  const auto lock = options.apply ? lock_for_gc(*files, options.path) : nullptr;
+  checkpoint::Hdf5StoreOptions store_options;
+  store_options.lock = false;
+  const auto store = checkpoint::make_hdf5_store(files, options.path, store_options);
   GcRules rules;
   rules.retention.keep = options.keep;
   rules.retention.keep_every = options.keep_every;
   rules.retention.run_id = options.run_id;
   rules.damaged = options.damaged;
-  const GcPlan plan = plan_gc(*files, *store, options.path, rules);
+  const GcPlan plan = plan_gc(*files, *store, options.path, rules, options.apply);
   Outcome outcome;
+  if (options.apply) {
+    const std::string problem = problem_of_newest(*files, options.path, plan);
+    if (!problem.empty()) {
+      complain("the newest checkpoint is damaged, nothing was removed (zero verify says more): " +
+               problem);
+      return kNo;
+    }
+  }
   if (options.apply) outcome = apply(*files, *store, options.path, plan);
   const Outcome* applied = options.apply ? &outcome : nullptr;
   print(options.json ? json_of(options.path, plan, applied)

@@ -25,22 +25,27 @@ std::uint64_t size_of_damaged(FileSystem& files, const std::string& path) {
   }
 }
 
-/// Whether those found belong to a save that is under way: whoever saves holds the lock. Never
-/// creates it.
-void add_leftovers(GcPlan& plan, FileSystem& files, const std::string& root) {
-  const auto leftovers = checkpoint::find_leftovers(files, root);
-  if (leftovers.empty()) return;
+/// Whether what is unfinished belongs to a save that is under way: whoever saves holds the lock.
+/// Never creates it. What cannot be told goes into `note`.
+bool is_under_way(FileSystem& files, const std::string& root, std::string& note) {
   const std::string lock = checkpoint::join_path(root, checkpoint::kLockName);
   try {
     if (files.status(lock).kind == checkpoint::FileKind::kMissing) {
-      plan.note = "this root has no lock: what is unfinished may belong to a save under way";
-    } else if (!files.lock(lock)) {
-      plan.note = "a save or a removal is under way: what is unfinished may be its own, and stays";
-      return;
+      note = "this root has no lock: what is unfinished may belong to a save under way";
+      return false;
     }
+    if (files.lock(lock)) return false;
+    note = "a save or a removal is under way: what is unfinished may be its own, and stays";
+    return true;
   } catch (const checkpoint::FileError& error) {
-    plan.note = std::string("what is unfinished may belong to a save under way: ") + error.what();
+    note = std::string("what is unfinished may belong to a save under way: ") + error.what();
+    return false;
   }
+}
+
+void add_leftovers(GcPlan& plan, FileSystem& files, const std::string& root, bool has_lock) {
+  const auto leftovers = checkpoint::find_leftovers(files, root);
+  if (leftovers.empty() || (!has_lock && is_under_way(files, root, plan.note))) return;
   for (const checkpoint::Leftover& leftover : leftovers) {
     plan.doomed.push_back({leftover.name, -1, leftover.bytes, "leftover",
                            "left by a save or removal that did not end"});
@@ -56,9 +61,9 @@ std::uint64_t GcPlan::bytes() const {
 }
 
 GcPlan plan_gc(FileSystem& files, checkpoint::Store& store, const std::string& root,
-               const GcRules& rules) {
+               const GcRules& rules, bool has_lock) {
   GcPlan plan;
-  add_leftovers(plan, files, root);
+  add_leftovers(plan, files, root, has_lock);
   const checkpoint::Listing listing = store.list();
   const std::vector<std::int64_t> old = checkpoint::steps_to_remove(listing, rules.retention);
   for (const checkpoint::StepInfo& info : listing.steps) {
@@ -71,7 +76,7 @@ GcPlan plan_gc(FileSystem& files, checkpoint::Store& store, const std::string& r
   }
   for (const checkpoint::Damaged& damaged : listing.damaged) {
     const auto step = checkpoint::parse_step_name(damaged.name);
-    if (!rules.damaged || !step) {
+    if (!rules.damaged || !step || damaged.unreadable) {
       plan.damaged.push_back(damaged);
       continue;
     }

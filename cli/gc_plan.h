@@ -34,9 +34,10 @@ struct GcPlan {
   std::uint64_t bytes() const;  ///< Of the doomed.
 };
 
-/// Looks, and changes nothing. The newest whole checkpoint is never among the doomed; directories
-/// of a save that is under way are not either, as far as the root's lock can tell. Throws IoError.
+/// Looks, and changes nothing. The newest whole checkpoint is never among the doomed, nor what the
+/// file system refused to show; directories of a save that is under way are not either, as far as
+/// the root's lock can tell, unless the caller `has_lock`. Throws IoError.
 GcPlan plan_gc(checkpoint::FileSystem& files, checkpoint::Store& store, const std::string& root,
-               const GcRules& rules);
+               const GcRules& rules, bool has_lock);
 
 }  // namespace zero::cli

@@ -65,7 +65,8 @@ std::string text_of(const Root& root, int width) {
                   "whole"};
   }
   for (const checkpoint::Damaged& damaged : root.listing.damaged) {
-    rows[damaged.name] = {damaged.name, "", "", "", "", "damaged"};
+    rows[damaged.name] = {damaged.name, "", "",
+                          "",           "", damaged.unreadable ? "unreadable" : "damaged"};
   }
   for (const auto& [name, row] : rows) table.add(row);
   for (const checkpoint::Leftover& leftover : root.leftovers) {
@@ -103,7 +104,8 @@ std::string json_of(const Root& root) {
                              {"bytes", step.bytes}});
   }
   for (const checkpoint::Damaged& damaged : root.listing.damaged) {
-    json["damaged"].push_back({{"name", damaged.name}, {"problem", damaged.problem}});
+    json["damaged"].push_back(
+        {{"name", damaged.name}, {"problem", damaged.problem}, {"unreadable", damaged.unreadable}});
   }
   for (const checkpoint::Leftover& leftover : root.leftovers) {
     json["leftovers"].push_back({{"name", leftover.name}, {"bytes", leftover.bytes}});

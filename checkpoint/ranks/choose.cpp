@@ -95,23 +95,17 @@ class Search {
     if (!steps.empty()) check_latest(steps);
   }
 
-  /// Throws unless whoever asked wants to fall back.
+  /// Throws for damage unless whoever asked wants to fall back. A disk that refuses to read is no
+  /// damage: training would go on from an older checkpoint while the newest is as good as ever.
   std::string look_at(const std::string& directory) {
-    if (fall_back_) {
-      try {
-        return problem_of(files_, directory);
-      } catch (const IoError& error) {
-        return error.what();
-      }
-    }
-    const std::string problem = problem_of(files_, directory);
-    if (!problem.empty()) {
+    std::string problem = problem_of(files_, directory);
+    if (!problem.empty() && !fall_back_) {
       throw FormatError(
           "the newest checkpoint is damaged, name another one to resume from, or allow to fall "
           "back: " +
           directory + ": " + problem);
     }
-    return {};
+    return problem;
   }
 
   /// A hint that is behind is what a crash after the commit leaves; one that names what is not

@@ -26,8 +26,8 @@ struct Candidates {
 /// makes every rank throw FormatError. LATEST is never trusted; that it is missing, or names what
 /// is not there, is a warning. An empty or missing root gives no directory. But every rank throws
 /// FormatError, with `fall_back` too, where there are checkpoints and none is whole, or where
-/// `from` is what is left of one (training must not silently start anew), and IoError if rank 0
-/// cannot look.
+/// `from` is what is left of one (training must not silently start anew), and IoError, with
+/// `fall_back` too, if rank 0 cannot look: what cannot be read may be whole.
 Candidates find_candidates(FileSystem& files, const std::string& from, bool fall_back,
                            Collective& comm);
 

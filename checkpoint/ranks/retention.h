@@ -19,13 +19,22 @@ struct RetentionRule {
   std::string run_id = {};
   /// Never removed, wherever they stand: what a run was resumed from, for instance.
   std::vector<std::int64_t> pinned = {};
+  /// Neither counted nor removed: of another past than the run's own (left behind by going back to
+  /// an older one), or known to be damaged though manifest and sizes tell nothing of it.
+  std::vector<std::int64_t> set_aside = {};
 };
 
-/// Steps to remove, oldest first. The newest whole checkpoint is never among them; damaged ones are
+/// Steps to remove, oldest first. The newest whole checkpoint that counts is never among
+/// them; damaged ones are
 /// not either: they may be evidence, and whoever looks decides.
 std::vector<std::int64_t> steps_to_remove(const Listing& listing, const RetentionRule& rule);
 
-/// Removes them; returns what could not be removed and why. Never throws for a single one.
-std::vector<std::string> apply_retention(Store& store, const RetentionRule& rule);
+struct Removal {
+  std::vector<std::int64_t> removed;  ///< Steps that are gone, oldest first.
+  std::vector<std::string> problems;  ///< What could not be removed, and why.
+};
+
+/// Removes them. Never throws for what cannot be listed or removed.
+Removal apply_retention(Store& store, const RetentionRule& rule);
 
 }  // namespace zero::checkpoint

@@ -76,10 +76,13 @@ class RanksSave {
   void begin() {
     std::optional<Failure> failure;
     if (comm_.rank() == 0) {
-      failure = attempt([&] { writer_ = store_.begin(common_, comm_.size()); });
+      failure = attempt([&] {
+        writer_ = store_.begin(common_, comm_.size());
+        ticket_ = writer_->ticket();
+      });
     }
     MessageWriter message;
-    message.add(to_message(failure)).add(writer_ ? writer_->ticket() : std::string());
+    message.add(to_message(failure)).add(ticket_);
     const std::string heard =
         broadcast_message(message.take(), comm_, label("phase begin, ticket"));
     MessageReader in(heard);

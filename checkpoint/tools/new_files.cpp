@@ -64,6 +64,10 @@ void NewFiles::commit() {
   finish();
   std::set<std::string> folders;
   for (Entry& entry : entries_) {
+    // An index comes last: its parts' names are on the disk before it has its own.
+    if (&entry == &entries_.back()) {
+      for (const std::string& folder : folders) files_.fsync_directory(folder);
+    }
     try {
       files_.rename_new(entry.temporary, entry.path);
     } catch (const FileError& error) {

@@ -31,6 +31,7 @@ Digests copy(const Reader& source, const ReshardPlan& plan, Writer& writer, int 
              Meter& meter) {
   DigestBuilder builder(source.common().parameters);
   for (int rank = 0; rank < world_size; ++rank) {
+    meter.advance(0);  // A rank without a share can be told to stop, too.
     RankState state{plan.views(rank), plan.blobs(rank)};
     for (StateView& view : state.states) {
       view.fill = [&, name = view.name](const Extent& part, std::span<std::byte> dst) {

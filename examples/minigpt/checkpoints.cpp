@@ -43,6 +43,19 @@ Checkpoints::Checkpoints(const Flags& flags, zero::Optimizer& optimizer, zero::C
 }
 
 void Checkpoints::begin() {
+  try {
+    take_up();
+  } catch (const zero::CommError&) {
+    throw;
+  } catch (const zero::Error&) {  // The same on every rank: leave together, or one goes first and
+                                  // the others take that for a failure.
+    optimizer_.shutdown();
+    comm_.shutdown();
+    throw;
+  }
+}
+
+void Checkpoints::take_up() {
   const bool has_resumed = !flags_.resume.empty() && resume();
   if (!has_resumed && !flags_.load_parameters.empty()) {
     const auto options = zero::LoadParametersOptions().allow_dtype_change(true);

@@ -47,6 +47,7 @@ class Checkpoints {
 
  private:
   void check_flags_of(const zero::LoadReport& report) const;
+  void take_up();
   bool resume();
   void save();
   std::string who_stopped();

@@ -127,6 +127,7 @@ std::string fault_of_model(const CheckpointSource& source) {
 
 CheckpointState make_checkpoint_state(const CheckpointSource& source, const TrainerState& trainer) {
   CheckpointState result;
+  result.common.step = source.steps_taken;  // a refusal's error names it
   std::string& refusal = result.part.refusal;
   refusal = source.refusal;
   try {

@@ -3,7 +3,9 @@
 /// Stores and checkpoints by their paths. Two sources, one of which a build chooses: without HDF5
 /// every function throws Unavailable.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "checkpoint/ranks/choose.h"
@@ -17,5 +19,8 @@ std::unique_ptr<checkpoint::Store> open_store(const std::string& root);
 checkpoint::Candidates find_checkpoints(const std::string& from, bool fall_back, Collective& comm);
 
 std::unique_ptr<checkpoint::Reader> open_checkpoint(const std::string& directory);
+
+/// By its name; nothing if it has another than a root gives.
+std::optional<std::int64_t> step_of_directory(const std::string& directory);
 
 }  // namespace zero

@@ -24,4 +24,8 @@ std::unique_ptr<checkpoint::Reader> open_checkpoint(const std::string&) {
   throw_unavailable();
 }
 
+std::optional<std::int64_t> step_of_directory(const std::string&) {
+  throw_unavailable();
+}
+
 }  // namespace zero

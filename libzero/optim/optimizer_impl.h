@@ -55,7 +55,7 @@ class Optimizer::Impl {
   struct LoadSource {
     checkpoint::Store* store = nullptr;  // null: by path
     std::int64_t step = 0;
-    std::string from;
+    std::string from = {};
   };
   LoadReport load(Optimizer& face, const LoadSource& source, const LoadOptions& options);
 

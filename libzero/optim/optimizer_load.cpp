@@ -139,16 +139,19 @@ Optimizer::Impl::PreparedLoad Optimizer::Impl::prepare_load_from(const std::stri
   require_same("load: the path", from, comm);
   ZERO_REQUIRE(!from.empty(), "load: the path must have a name");
   checkpoint::Candidates found = find_checkpoints(from, options.fall_back(), comm);
+  std::vector<std::int64_t> damaged_steps;
   for (std::size_t i = 0; i < found.directories.size(); ++i) {
     const std::string& directory = found.directories[i];
     try {
       PreparedLoad load =
           prepare_load([&] { return open_checkpoint(directory); }, directory, groups, options);
       load.report.warnings = found.warnings;
+      load.report.damaged_steps = damaged_steps;
       return load;
     } catch (const FormatError& error) {  // the same on every rank
       if (!options.fall_back() || i + 1 == found.directories.size()) throw;
       found.warnings.push_back(directory + ": " + error.what());
+      if (const auto step = step_of_directory(directory)) damaged_steps.push_back(*step);
     }
   }
   PreparedLoad nothing;

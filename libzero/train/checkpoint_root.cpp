@@ -1,6 +1,5 @@
 #include "libzero/train/checkpoint_root.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,6 +13,24 @@ using checkpoint::FileError;
 using checkpoint::FileKind;
 
 constexpr const char* kJobLock = ".job.lock";
+
+/// A listing calls damaged also what the disk did not let it look at; that throws IoError here.
+bool is_damaged(checkpoint::Store& store, std::int64_t step) {
+  try {
+    store.open(step);
+    return false;
+  } catch (const FormatError&) {
+    return true;
+  }
+}
+
+[[noreturn]] void refuse_whole(const std::string& root, std::int64_t step) {
+  throw ContractError(
+      "checkpoints: the root has a whole checkpoint of this step already; resume from the newest, "
+      "remove this one and the newer ones if the run went back to an older one (zero gc removes "
+      "by rule), or save into another root: " +
+      checkpoint::join_path(root, checkpoint::step_name(step)));
+}
 
 }  // namespace
 
@@ -53,47 +70,53 @@ void CheckpointRoot::keep_others_out() {
           path);
 }
 
+void CheckpointRoot::resumed(std::int64_t step, const std::vector<std::int64_t>& damaged) {
+  damaged_ = {damaged.begin(), damaged.end()};
+  set_aside_ = damaged_;
+  resumed_from_ = step;
+}
+
 std::vector<std::string> CheckpointRoot::make_way(checkpoint::Store& store, std::int64_t step) {
   checkpoint::ensure_root(*files_, root_);
   keep_others_out();
+  std::vector<std::string> notes;
   const checkpoint::Listing listing = store.list();
   for (const checkpoint::StepInfo& info : listing.steps) {
-    ZERO_REQUIRE(info.step != step,
-                 "checkpoints: the root has a whole checkpoint of this step already; resume from "
-                 "the newest, remove it (zero gc), or save into another root: step " +
-                     std::to_string(step) + " of run " + info.run_id + " in " + root_);
+    if (info.step > step) set_aside_.insert(info.step);
+    if (info.step != step) continue;
+    if (!damaged_.contains(step)) refuse_whole(root_, step);
+    notes.push_back(clear(store, step, "reading it showed damage when the run was resumed"));
   }
-  std::vector<std::string> notes;
   for (const checkpoint::Damaged& damaged : listing.damaged) {
     if (damaged.name != checkpoint::step_name(step)) continue;
-    try {
-      store.open(step);             // a disk that refuses to read is no damage: that throws
-    } catch (const FormatError&) {  // as it should be
-    }
-    try {
-      store.remove(step);
-    } catch (const IoError& error) {  // a stranger's file in it, say; its name may be free now
-      notes.push_back(std::string("a damaged checkpoint could not be removed whole: ") +
-                      error.what());
-      continue;
-    }
-    notes.push_back("removed a damaged checkpoint to save its step again: " + damaged.name + ": " +
-                    damaged.problem);
+    if (!is_damaged(store, step)) refuse_whole(root_, step);
+    notes.push_back(clear(store, step, damaged.problem));
   }
   return notes;
 }
 
-CheckpointRoot::Removal CheckpointRoot::tidy(checkpoint::Store& store,
-                                             const checkpoint::RetentionRule& rule) {
-  Removal removal;
+/// Returns what there is to say about it.
+std::string CheckpointRoot::clear(checkpoint::Store& store, std::int64_t step,
+                                  const std::string& problem) {
   try {
-    removal.steps = checkpoint::steps_to_remove(store.list(), rule);
-    removal.warnings = checkpoint::apply_retention(store, rule);
-  } catch (const Error& error) {
-    removal.warnings.push_back(std::string("old checkpoints could not be removed: ") +
-                               error.what());
+    store.remove(step);
+  } catch (const IoError& error) {  // a stranger's file in it, say; its name may be free now
+    return std::string("a damaged checkpoint could not be removed whole: ") + error.what();
   }
-  return removal;
+  damaged_.erase(step);
+  return "removed a damaged checkpoint to save its step again: " + checkpoint::step_name(step) +
+         ": " + problem;
+}
+
+checkpoint::Removal CheckpointRoot::tidy(checkpoint::Store& store, checkpoint::RetentionRule rule,
+                                         std::int64_t saved) {
+  damaged_.erase(saved);
+  set_aside_.erase(saved);
+  if (resumed_from_ && saved > *resumed_from_) resumed_from_.reset();
+  rule.pinned.push_back(saved);
+  if (resumed_from_) rule.pinned.push_back(*resumed_from_);
+  rule.set_aside.insert(rule.set_aside.end(), set_aside_.begin(), set_aside_.end());
+  return checkpoint::apply_retention(store, rule);
 }
 
 }  // namespace zero

@@ -18,6 +18,15 @@
 namespace zero {
 namespace {
 
+/// From what the log sink threw.
+class SinkError : public Error {
+ public:
+  using Error::Error;
+};
+
+constexpr const char* kSinkThrew =
+    "checkpoints: the log sink threw; what it was told of has happened, make it throw nothing: ";
+
 std::string describe(const checkpoint::SaveOutcome& outcome, const std::string& root) {
   char numbers[64];
   std::snprintf(numbers, sizeof numbers, "%.2f MiB in %.2f s",
@@ -47,6 +56,7 @@ struct Checkpointer::Impl {
               [this] { keeper.emplace(checkpoint::on_disk(), root, options.lock()); });
     checkpoint::Hdf5StoreOptions store_options;
     store_options.lock = options.lock();
+    store_options.lock_wait = checkpoint::kPatientLockWait;
     store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root, store_options);
     if (!options.async()) return;
     saver_comm = comm->split(/*color=*/0, /*key=*/comm->rank());
@@ -56,7 +66,9 @@ struct Checkpointer::Impl {
   ~Impl() {
     const bool is_orderly = std::uncaught_exceptions() == exceptions_before;
     try {
-      collect();
+      const auto outcome = saver ? saver->wait() : std::nullopt;
+      if (outcome) see_off_alone(*outcome);
+    } catch (const SinkError&) {  // dropped, as from any destructor
     } catch (const std::exception& error) {
       tell_without_throwing(error);
       return;
@@ -90,8 +102,16 @@ struct Checkpointer::Impl {
     });
   }
 
+  /// Throws SinkError: the sink is the caller's, and may throw anything.
   void tell(LogLevel level, const std::string& line) const {
-    if (comm->rank() == 0 && options.log()) options.log()(level, line);
+    if (comm->rank() != 0 || !options.log()) return;
+    try {
+      options.log()(level, line);
+    } catch (const std::exception& error) {
+      throw SinkError(std::string(kSinkThrew) + error.what());
+    } catch (...) {
+      throw SinkError(std::string(kSinkThrew) + "no std::exception");
+    }
   }
 
   void tell_without_throwing(const std::exception& error) const noexcept {
@@ -102,26 +122,34 @@ struct Checkpointer::Impl {
     }
   }
 
-  /// Waits for a save under way and sees it off.
+  /// Collective. Waits for a save under way and sees it off.
   void collect() {
     if (!saver) return;
     if (const auto outcome = saver->wait()) see_off(*outcome);
   }
 
+  /// Collective: what goes wrong here is rank 0's alone, and the others must not go on without it.
   void see_off(const checkpoint::SaveOutcome& outcome) {
-    tell(LogLevel::kInfo, describe(outcome, root));
-    for (const std::string& warning : outcome.warnings)
-      tell(LogLevel::kWarning, "checkpoint: " + warning);
+    on_rank_0("seeing a checkpoint off", [&] { see_off_alone(outcome); });
+  }
+
+  /// Not collective. The work comes before the talk: a sink that throws stops no removal.
+  void see_off_alone(const checkpoint::SaveOutcome& outcome) {
     if (comm->rank() != 0) return;
     checkpoint::RetentionRule rule;
     rule.keep = options.keep();
     rule.keep_every = options.keep_every();
     rule.run_id = run_id;
-    const CheckpointRoot::Removal removal = CheckpointRoot::tidy(*store, rule);
-    if (!removal.steps.empty())
-      tell(LogLevel::kInfo, "checkpoint: removed older ones: " + steps_text(removal.steps));
-    for (const std::string& warning : removal.warnings)
-      tell(LogLevel::kWarning, "checkpoint: " + warning);
+    const checkpoint::Removal removal = keeper->tidy(*store, rule, outcome.step);
+    tell(LogLevel::kInfo, describe(outcome, root));
+    warn_of(outcome.warnings);
+    if (!removal.removed.empty())
+      tell(LogLevel::kInfo, "checkpoint: removed older ones: " + steps_text(removal.removed));
+    warn_of(removal.problems);
+  }
+
+  void warn_of(const std::vector<std::string>& warnings) const {
+    for (const std::string& warning : warnings) tell(LogLevel::kWarning, "checkpoint: " + warning);
   }
 
   /// Collective when the run has no id yet.
@@ -139,10 +167,8 @@ struct Checkpointer::Impl {
     collect();
     choose_run_id(trainer);
     trainer.run_id = run_id;
-    on_rank_0("room for a checkpoint", [&] {
-      for (const std::string& note : keeper->make_way(*store, optimizer.steps_taken()))
-        tell(LogLevel::kWarning, "checkpoint: " + note);
-    });
+    on_rank_0("room for a checkpoint",
+              [&] { warn_of(keeper->make_way(*store, optimizer.steps_taken())); });
     if (saver) {
       const CheckpointState state = access.state(trainer);
       saver->start(state.common, state.part);
@@ -155,8 +181,10 @@ struct Checkpointer::Impl {
     collect();
     LoadReport report = optimizer.load(root, load.fall_back(true));
     if (report.found) run_id = report.trainer.run_id;
-    for (const std::string& warning : report.warnings)
-      tell(LogLevel::kWarning, "checkpoint: " + warning);
+    on_rank_0("what was resumed", [&] {
+      if (report.found) keeper->resumed(report.step, report.damaged_steps);
+      warn_of(report.warnings);
+    });
     return report;
   }
 

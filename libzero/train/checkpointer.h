@@ -28,11 +28,14 @@ struct CheckpointOptions {
   TORCH_ARG(std::int64_t, keep) = 3;
   /// Keep for good every checkpoint whose step is a multiple; 0: none.
   TORCH_ARG(std::int64_t, keep_every) = 0;
-  /// Save behind the training's back: save() costs a copy of this rank's shard.
+  /// Write behind the training's back. What stays on the training's thread: a copy of this rank's
+  /// shard, and on rank 0, while the others wait, a listing of the root in save(), and another
+  /// with the removal of old checkpoints in the call that learns of a save's end.
   TORCH_ARG(bool, async) = false;
   /// false: for file systems without locks; then only one job may use the root.
   TORCH_ARG(bool, lock) = true;
   /// Told of each checkpoint, of warnings, and of removals, on rank 0. Default: nobody.
+  /// What it throws comes out of that call on every rank, as Error; what it was told of stands.
   TORCH_ARG(LogSink, log) = nullptr;
 };
 
@@ -51,8 +54,10 @@ class Checkpointer {
 
   /// Saves the optimizer's present state under the number steps_taken(). See Optimizer::save for
   /// errors; with async(true) those of writing come out of the next call here, which does nothing
-  /// else then. A damaged directory of the same step is removed first; a whole one makes it throw
-  /// ContractError. Afterwards checkpoints beyond `keep` are removed: failures there are warnings.
+  /// else then. A damaged checkpoint of the same step is removed first, also one that resume()
+  /// passed over; a whole one makes it throw ContractError. Afterwards checkpoints beyond `keep`
+  /// are removed: failures there are warnings. Those that a run left behind by going back before
+  /// them, and those that resume() passed over, do not count, and stay.
   ///
   /// The run's id is `trainer.run_id` where that was set, otherwise what it was before, in the
   /// checkpoint that was resumed, say; otherwise rank 0 draws 16 hexadecimal digits.

@@ -88,5 +88,47 @@ TEST(Hdf5StoreOptions, TextsThatTheManifestCouldNotHoldAreRefusedBeforeAnythingI
   EXPECT_NO_THROW(save(*make_hdf5_store(files, "/store", fine), 5, 1));
 }
 
+TEST(Hdf5Store, WhatTheFileSystemRefusesToShowIsUnreadableAndWhatIsDamagedIsNot) {
+  const auto memory = std::make_shared<testing::MemoryFileSystem>();
+  const auto files = std::make_shared<testing::FaultyFileSystem>(memory);
+  const auto store = make_hdf5_store(files, "/store");
+  save(*store, 1, 1);
+  save(*store, 2, 1);
+  memory->set_content("/store/step_000000000001/MANIFEST.json", {});
+  for (const int code : {EIO, EACCES, EMFILE, ESTALE}) {
+    files->set_fault({.operation = "open", .at = files->calls().at("open") + 2, .code = code});
+    const Listing listing = store->list();
+    ASSERT_TRUE(listing.steps.empty());
+    ASSERT_EQ(listing.damaged.size(), 2u);
+    EXPECT_FALSE(listing.damaged[0].unreadable);
+    EXPECT_TRUE(listing.damaged[1].unreadable) << code;
+  }
+}
+
+TEST(Hdf5Store, ASaveWaitsForALockThatIsHeldForAMoment) {
+  const auto memory = std::make_shared<testing::MemoryFileSystem>();
+  const auto files = std::make_shared<testing::FaultyFileSystem>(memory);
+  save(*make_hdf5_store(files, "/store"), 1, 1);
+  const int before = files->calls().at("lock");
+  std::unique_ptr<FileLock> held = memory->lock("/store/.lock");
+  std::thread somebody([&] {
+    while (files->calls().at("lock") < before + 3) std::this_thread::yield();
+    held.reset();
+  });
+  Hdf5StoreOptions patient;
+  patient.lock_wait = std::chrono::minutes(1);
+  EXPECT_NO_THROW(save(*make_hdf5_store(files, "/store", patient), 2, 1));
+  somebody.join();
+}
+
+TEST(Hdf5Store, ASaveThatHasWaitedLongEnoughIsRefused) {
+  const auto files = std::make_shared<testing::MemoryFileSystem>();
+  save(*make_hdf5_store(files, "/store"), 1, 1);
+  const std::unique_ptr<FileLock> held = files->lock("/store/.lock");
+  Hdf5StoreOptions patient;
+  patient.lock_wait = std::chrono::milliseconds(30);
+  EXPECT_THROW(save(*make_hdf5_store(files, "/store", patient), 2, 1), ContractError);
+}
+
 }  // namespace
 }  // namespace zero::checkpoint

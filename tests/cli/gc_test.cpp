@@ -18,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 
 std::vector<std::string> removed_by(std::vector<std::string> arguments) {
   std::vector<std::string> names;
@@ -85,6 +86,22 @@ TEST(Gc, DamagedOnesStayUnlessAskedForAndNeverCountAsKept) {
   EXPECT_THAT(removed_by({root, "--keep", "1", "--damaged", "--apply"}),
               ElementsAre("step_000000000001", "step_000000000003"));
   EXPECT_THAT(names_in(root), ElementsAre(".lock", "LATEST", "step_000000000002"));
+}
+
+TEST(Gc, OlderOnesStayWhereTheNewestHasADamagedByte) {
+  Folder folder;
+  const std::string root = save_steps(folder.path("r"), {1, 2});
+  const auto before = names_in(root);
+  for (const auto& file : std::filesystem::directory_iterator(step_directory(root, 2))) {
+    std::fstream stream(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    if (!file.path().filename().string().starts_with("shard-")) continue;
+    stream.seekg(-1, std::ios::end);
+    const char last = static_cast<char>(stream.get() ^ 1);
+    stream.seekp(-1, std::ios::end);
+    stream.put(last);
+  }
+  expect_one_complaint(zero({"gc", root, "--keep", "1", "--apply"}), 1, "step_000000000002");
+  EXPECT_THAT(names_in(root), IsSupersetOf(before));
 }
 
 TEST(Gc, WhileASaveIsUnderWayNothingIsRemoved) {

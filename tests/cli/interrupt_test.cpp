@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstring>
 
 #include "tests/cli/checkpoint_root.h"
 
@@ -10,11 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-struct Stop {
-  int signal;
-  const char* name;
-};
 
 /// Runs `zero` and raises the signal right before its `count`th call of `call`.
 Result stopped(std::vector<std::string> arguments, int signal, const std::string& call, int count) {
@@ -26,7 +22,7 @@ Result stopped(std::vector<std::string> arguments, int signal, const std::string
       .wait();
 }
 
-class Interrupt : public ::testing::TestWithParam<Stop> {
+class Interrupt : public ::testing::TestWithParam<int> {
  protected:
   static void SetUpTestSuite() {
     folder_ = new Folder;
@@ -44,9 +40,9 @@ TEST_P(Interrupt, InTheMidstOfReshardingLeavesNothing) {
   for (const char* call : {"pread", "pwrite"}) {
     Folder folder;
     const std::string to = folder.path("to");
-    const Result result = stopped({"reshard", large(), to, "--world", "3", "--memory", "1M"},
-                                  GetParam().signal, call, 2);
-    expect_one_complaint(result, 128 + GetParam().signal, "interrupted");
+    const Result result =
+        stopped({"reshard", large(), to, "--world", "3", "--memory", "1M"}, GetParam(), call, 2);
+    expect_one_complaint(result, 128 + GetParam(), "interrupted");
     if (!std::filesystem::exists(to)) continue;
     for (const std::string& name : names_in(to)) EXPECT_EQ(name, ".lock") << call;
   }
@@ -55,22 +51,22 @@ TEST_P(Interrupt, InTheMidstOfReshardingLeavesNothing) {
 TEST_P(Interrupt, InTheMidstOfExportingLeavesNothing) {
   Folder folder;
   const Result result =
-      stopped({"export", large(), folder.path("m.safetensors")}, GetParam().signal, "pwrite", 2);
-  expect_one_complaint(result, 128 + GetParam().signal, "interrupted");
+      stopped({"export", large(), folder.path("m.safetensors")}, GetParam(), "pwrite", 2);
+  expect_one_complaint(result, 128 + GetParam(), "interrupted");
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
 }
 
 TEST_P(Interrupt, StopsVerifyAndDiff) {
-  expect_one_complaint(stopped({"verify", large()}, GetParam().signal, "pread", 2),
-                       128 + GetParam().signal, "interrupted");
-  expect_one_complaint(stopped({"diff", large(), large()}, GetParam().signal, "pread", 2),
-                       128 + GetParam().signal, "interrupted");
+  expect_one_complaint(stopped({"verify", large()}, GetParam(), "pread", 2), 128 + GetParam(),
+                       "interrupted");
+  expect_one_complaint(stopped({"diff", large(), large()}, GetParam(), "pread", 2),
+                       128 + GetParam(), "interrupted");
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, Interrupt,
-                         ::testing::Values(Stop{SIGINT, "INT"}, Stop{SIGTERM, "TERM"},
-                                           Stop{SIGHUP, "HUP"}),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, ::testing::Values(SIGINT, SIGTERM, SIGHUP),
+                         [](const auto& each) {
+                           return std::string("SIG") + ::sigabbrev_np(each.param);
+                         });
 
 TEST(InterruptOfGc, ComesBetweenTwoCheckpoints) {
   Folder folder;
@@ -86,12 +82,12 @@ TEST(InterruptOfGc, ComesBetweenTwoCheckpoints) {
 TEST(InterruptOfNothing, IsIgnoredWhereItWasIgnored) {
   Folder folder;
   const std::string root = save_large(folder.path("r"), 8);
+  const std::string script =
+      "trap '' INT; LD_PRELOAD=" SIGNAL_AT_CALL " exec \"$0\" verify " + root;
   const Result result =
-      Launched({"sh", "-c", "trap '' INT; exec \"$0\" verify " + root, ZERO_COMMAND},
-               {{"LD_PRELOAD", SIGNAL_AT_CALL},
-                {"ZERO_TEST_SIGNAL", std::to_string(SIGINT)},
-                {"ZERO_TEST_CALL", "pread"},
-                {"ZERO_TEST_COUNT", "2"}})
+      Launched({"sh", "-c", script, ZERO_COMMAND}, {{"ZERO_TEST_SIGNAL", std::to_string(SIGINT)},
+                                                    {"ZERO_TEST_CALL", "pread"},
+                                                    {"ZERO_TEST_COUNT", "2"}})
           .wait();
   EXPECT_EQ(result.code, 0) << result.err;
 }

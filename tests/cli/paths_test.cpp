@@ -132,7 +132,7 @@ TEST(Streams, AReaderThatLeavesEarlyIsNoError) {
 }
 
 TEST(Streams, AFullDiskIsAnOutputError) {
-  for (const std::string& arguments :
+  for (const std::string arguments :
        {"--help", "--version", "run --help", "inspect --help", "inspect ROOT",
         "inspect --json ROOT", "list ROOT", "verify ROOT", "gc ROOT"}) {
     std::string text = arguments;

@@ -13,8 +13,12 @@ namespace zero::testing {
 
 /// Each is called before the real thing, and may throw.
 struct StoreFaults {
-  std::function<void()> begin, join, put, commit, open;
-  std::function<void(std::int32_t parameter, std::string_view state)> read;
+  std::function<void()> begin = {};
+  std::function<void()> join = {};
+  std::function<void()> put = {};
+  std::function<void()> commit = {};
+  std::function<void()> open = {};
+  std::function<void(std::int32_t parameter, std::string_view state)> read = {};
 };
 
 class FaultyStore : public checkpoint::Store {

@@ -59,6 +59,13 @@ TEST(StepsToRemove, DoNotCountDamagedOnes) {
   EXPECT_THAT(steps_to_remove(listing, {.keep = 1}), ElementsAre(1));
 }
 
+TEST(StepsToRemove, DoNotCountThoseSetAsideNorHoldThem) {
+  const Listing listing = listing_of({50, 100, 150, 200, 300});
+  EXPECT_THAT(steps_to_remove(listing, {.keep = 1, .set_aside = {200, 300, 7}}),
+              ElementsAre(50, 100));
+  EXPECT_THAT(steps_to_remove(listing, {.keep = 2, .set_aside = {50, 200}}), ElementsAre(100));
+}
+
 TEST(StepsToRemove, NegativeRulesAreRefused) {
   EXPECT_THROW(steps_to_remove({}, {.keep = -1}), ContractError);
   EXPECT_THROW(steps_to_remove({}, {.keep_every = -1}), ContractError);
@@ -96,8 +103,13 @@ INSTANTIATE_TEST_SUITE_P(Stores, Retention, ::testing::Values(Flavour::kMemory, 
 TEST_P(Retention, LeavesWhatTheRuleKeepsAndAllOfItWhole) {
   for (std::int64_t step = 1; step <= 7; ++step) {
     ASSERT_EQ(save_together(world_, step).problem(), "");
-    EXPECT_THAT(apply_retention(*world_.store(), {.keep = 2, .keep_every = 3, .pinned = {1}}),
-                IsEmpty());
+    const Removal removal =
+        apply_retention(*world_.store(), {.keep = 2, .keep_every = 3, .pinned = {1}});
+    EXPECT_THAT(removal.problems, IsEmpty());
+    EXPECT_EQ(removal.removed, step == 4   ? std::vector<std::int64_t>{2}
+                               : step == 6 ? std::vector<std::int64_t>{4}
+                               : step == 7 ? std::vector<std::int64_t>{5}
+                                           : std::vector<std::int64_t>{});
   }
   EXPECT_EQ(difference_of_steps(*world_.fresh_store(), {1, 3, 6, 7}, 2), "");
 }
@@ -109,7 +121,7 @@ TEST_P(Retention, AfterAFailedSaveTouchesNothing) {
     if (rank == 1) input.part.state.states[0].pieces[0] = {};
   });
   ASSERT_NE(ending.common_error(), "");
-  EXPECT_THAT(apply_retention(*world_.store(), {.keep = 1}), IsEmpty());
+  EXPECT_THAT(apply_retention(*world_.store(), {.keep = 1}).problems, IsEmpty());
   EXPECT_EQ(difference_of_steps(*world_.fresh_store(), {2}, 2), "");
   EXPECT_EQ(save_together(world_, 3).problem(), "");
 }
@@ -118,9 +130,10 @@ TEST_P(Retention, DuringASaveRemovesNothingAndSaysSo) {
   for (const std::int64_t step : {1, 2}) save_together(world_, step);
   const Sample sample(3, 2);
   const auto writer = world_.fresh_store()->begin(sample.common(), 2);
-  const auto problems = apply_retention(*world_.store(), {.keep = 1});
-  ASSERT_EQ(problems.size(), 1u);
-  EXPECT_THAT(problems[0], HasSubstr("step 1: "));
+  const Removal removal = apply_retention(*world_.store(), {.keep = 1});
+  EXPECT_THAT(removal.removed, IsEmpty());
+  ASSERT_EQ(removal.problems.size(), 1u);
+  EXPECT_THAT(removal.problems[0], HasSubstr("step 1: "));
   EXPECT_EQ(difference_of_steps(*world_.fresh_store(), {1, 2}, 2), "");
 }
 
@@ -137,7 +150,7 @@ TEST(FailingRemoval, IsToldStepByStepAndTheNewestStays) {
       for (const std::int64_t step : {1, 2, 3}) save_together(world, step);
       world.restart();
       world.files(0).set_fault(Fault{operation, at, EIO, false});
-      const auto problems = apply_retention(*world.store(), {.keep = 1});
+      const auto [removed, problems] = apply_retention(*world.store(), {.keep = 1});
       told += !problems.empty();
       for (const std::string& problem : problems) EXPECT_THAT(problem, HasSubstr("errno 5"));
       const Listing listing = world.fresh_store()->list();

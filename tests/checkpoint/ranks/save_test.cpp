@@ -5,9 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <latch>
-#include <new>
 
 #include "checkpoint/ranks/choose.h"
 #include "libzero/collective/testing/faults.h"
@@ -242,6 +240,53 @@ TEST_P(SaveOnRanks, ARankThatFailsInAnyPhaseGivesCommErrorOnAllAndTheOldCheckpoi
   }
 }
 
+/// Its writers have no ticket.
+class NoTicketStore : public Store {
+ public:
+  explicit NoTicketStore(Store& inner) : inner_(inner) {}
+  Listing list() override { return inner_.list(); }
+  std::unique_ptr<Writer> begin(const CommonState& common, int world_size) override {
+    return std::make_unique<NoTicket>(inner_.begin(common, world_size));
+  }
+  std::unique_ptr<Writer> join(std::string_view ticket, const CommonState& common,
+                               int world_size) override {
+    return inner_.join(ticket, common, world_size);
+  }
+  std::unique_ptr<Reader> open(std::int64_t step) override { return inner_.open(step); }
+  void remove(std::int64_t step) override { inner_.remove(step); }
+
+ private:
+  class NoTicket : public Writer {
+   public:
+    explicit NoTicket(std::unique_ptr<Writer> inner) : inner_(std::move(inner)) {}
+    std::string ticket() const override { throw IoError("out of tickets"); }
+    std::string put(int rank, const RankState& state) override { return inner_->put(rank, state); }
+    void accept(std::string_view receipt) override { inner_->accept(receipt); }
+    CommitResult commit() override { return inner_->commit(); }
+    void abort() override { inner_->abort(); }
+
+   private:
+    std::unique_ptr<Writer> inner_;
+  };
+  Store& inner_;
+};
+
+TEST_P(SaveOnRanks, AWriterWithoutATicketIsAnErrorOnAll) {
+  const Sample sample(2, 3);
+  const auto errors = zero::testing::run_ranks(
+      make_threads(3, std::chrono::milliseconds(1000)),
+      [&](const std::shared_ptr<Collective>& comm) {
+        const int rank = comm->rank();
+        NoTicketStore store(*world_.store(rank));
+        save_on_ranks(store, sample.common(), {sample.rank(rank), ""}, *comm);
+      });
+  const Ending ending{std::vector<SaveOutcome>(3), errors};
+  EXPECT_TRUE(is_a<IoError>(errors[1])) << zero::testing::message_of(errors[1]);
+  EXPECT_THAT(ending.common_error(),
+              AllOf(HasSubstr("rank 0, phase begin"), HasSubstr("out of tickets")));
+  EXPECT_EQ(save_together(world_, 2).problem(), "") << "the save was given up";
+}
+
 /// Its join() takes as long as the latch says.
 class LateStore : public Store {
  public:
@@ -327,70 +372,6 @@ TEST_P(SaveOnRanks, AnAbsurdSizeIsACommErrorOnAllThatSaysSo) {
                   AllOf(HasSubstr("failed on rank 1"), HasSubstr("announced a message of")));
     }
     EXPECT_EQ(steps_difference({}), "");
-  }
-}
-
-/// Its put() does what the test says.
-class ScriptedStore : public Store {
- public:
-  using Put = std::function<std::string(int rank)>;
-  explicit ScriptedStore(Put put) : put_(std::move(put)) {}
-  Listing list() override { return {}; }
-  std::unique_ptr<Writer> begin(const CommonState&, int) override { return make_writer(); }
-  std::unique_ptr<Writer> join(std::string_view, const CommonState&, int) override {
-    return make_writer();
-  }
-  std::unique_ptr<Reader> open(std::int64_t) override { throw ContractError("nothing is there"); }
-  void remove(std::int64_t) override {}
-
- private:
-  class ScriptedWriter : public Writer {
-   public:
-    explicit ScriptedWriter(Put put) : put_(std::move(put)) {}
-    std::string ticket() const override { return "ticket"; }
-    std::string put(int rank, const RankState&) override { return put_(rank); }
-    void accept(std::string_view) override {}
-    CommitResult commit() override { return {}; }
-    void abort() override {}
-
-   private:
-    Put put_;
-  };
-  std::unique_ptr<Writer> make_writer() { return std::make_unique<ScriptedWriter>(put_); }
-  Put put_;
-};
-
-std::vector<std::exception_ptr> errors_of_puts(const ScriptedStore::Put& put) {
-  ScriptedStore store(put);
-  const Sample sample(1, 3);
-  return zero::testing::run_ranks(
-      make_threads(3, std::chrono::seconds(20)), [&](const std::shared_ptr<Collective>& comm) {
-        save_on_ranks(store, sample.common(), {sample.rank(comm->rank()), ""}, *comm);
-      });
-}
-
-TEST(ErrorsOfSeveralRanks, TheCauseIsToldRatherThanWhatItMadeOtherWritersRefuse) {
-  const auto errors = errors_of_puts([](int rank) -> std::string {
-    if (rank == 2) throw IoError("the disk is on fire");
-    throw ContractError("this save has failed");
-  });
-  for (const auto& error : errors) {
-    EXPECT_TRUE(is_a<IoError>(error));
-    EXPECT_THAT(zero::testing::message_of(error),
-                AllOf(HasSubstr("rank 2, phase write: the disk is on fire"),
-                      HasSubstr("failed besides: 2")));
-  }
-}
-
-TEST(ErrorsOfSeveralRanks, OfForeignTypesBecomeErrorsWithTheirText) {
-  const auto errors = errors_of_puts([](int rank) -> std::string {
-    if (rank == 1) throw std::bad_alloc();
-    return "receipt";
-  });
-  for (const auto& error : errors) {
-    EXPECT_TRUE(is_a<Error>(error));
-    EXPECT_FALSE(is_a<CommError>(error));
-    EXPECT_THAT(zero::testing::message_of(error), HasSubstr("rank 1, phase write: std::bad_alloc"));
   }
 }
 

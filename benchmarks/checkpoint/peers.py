@@ -1,0 +1,170 @@
+"""Saves and loads the same state with libzero, torch.save and torch.distributed.checkpoint, in turns on the same disk.
+
+usage: peers.py PEER_SIDE FOLDER [--mebibytes 685] [--rounds 7] [--json FILE]
+
+PEER_SIDE is the program checkpoint_peer_side (ninja checkpoint_peer_side). Run it with a Python that has torch and numpy.
+One process each, all threads left at their defaults. Everybody ends a save with the bytes on the disk: libzero and
+torch.distributed.checkpoint sync themselves, after torch.save the file and its folder are synced here. Loads find the file
+in the page cache and fill memory that exists already, as far as the library lets them.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import time
+
+import torch
+import torch.distributed.checkpoint as dcp
+
+
+def model_of(bytes_wanted):
+    """The same shapes as benchmarks/checkpoint/model.cpp."""
+    width, wanted, parameters, numel, layer = 768, bytes_wanted // 12, {}, 0, 0
+    while numel < wanted:
+        for name, shape in (("norm.weight", (width,)), ("attention.weight", (3 * width, width)),
+                            ("attention.bias", (3 * width,)), ("projection.weight", (width, width)),
+                            ("up.weight", (4 * width, width)), ("up.bias", (4 * width,)),
+                            ("down.weight", (width, 4 * width))):
+            for state in ("master", "exp_avg", "exp_avg_sq"):
+                parameters[f"blocks.{layer}.{name}.{state}"] = torch.rand(shape)
+            numel += torch.Size(shape).numel()
+        layer += 1
+    return parameters
+
+
+def sync(path):
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+
+
+class Libzero:
+    def __init__(self, program, mebibytes, folder):
+        root = os.path.join(folder, "libzero")
+        self.process = subprocess.Popen([program, str(mebibytes), root], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.bytes = int(self.process.stdout.readline())
+
+    def tell(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def save(self):
+        return self.tell("save")
+
+    def load(self):
+        return self.tell("load")
+
+    def remove(self):
+        self.tell("remove")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Timed:
+    def save(self):
+        start = time.perf_counter()
+        self.do_save()
+        return time.perf_counter() - start
+
+    def load(self):
+        start = time.perf_counter()
+        self.do_load()
+        return time.perf_counter() - start
+
+
+class TorchSave(Timed):
+    def __init__(self, state, folder):
+        self.state, self.folder, self.path = state, folder, os.path.join(folder, "torch.pt")
+
+    def do_save(self):
+        torch.save(self.state, self.path)
+        sync(self.path)
+        sync(self.folder)
+
+    def do_load(self):
+        loaded = torch.load(self.path, weights_only=True)
+        for name, tensor in self.state.items():
+            tensor.copy_(loaded[name])
+
+    def remove(self):
+        os.unlink(self.path)
+
+
+class DistributedCheckpoint(Timed):
+    def __init__(self, state, folder):
+        self.state, self.path = state, os.path.join(folder, "dcp")
+
+    def do_save(self):
+        dcp.save(self.state, checkpoint_id=self.path, no_dist=True)
+
+    def do_load(self):
+        dcp.load(self.state, checkpoint_id=self.path, no_dist=True)
+
+    def remove(self):
+        shutil.rmtree(self.path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("peer_side")
+    parser.add_argument("folder")
+    parser.add_argument("--mebibytes", type=int, default=685)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+
+    folder = os.path.join(arguments.folder, f"peers-{os.getpid()}")
+    os.makedirs(folder)
+    try:
+        results = compare(arguments, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+
+
+def compare(arguments, folder):
+    state = model_of(arguments.mebibytes << 20)
+    size = sum(tensor.nbytes for tensor in state.values())
+    sides = {"libzero": Libzero(arguments.peer_side, arguments.mebibytes, folder), "torch.save": TorchSave(state, folder),
+             "torch.distributed.checkpoint": DistributedCheckpoint(state, folder)}
+    if sides["libzero"].bytes != size:
+        raise SystemExit(f"the states differ in size: {sides['libzero'].bytes} and {size}")
+    times = {name: {"save": [], "load": []} for name in sides}
+    order = list(sides)
+    for index in range(arguments.rounds + 1):  # the first warms up
+        for name in order[index % 3:] + order[:index % 3]:
+            save, load = sides[name].save(), sides[name].load()
+            sides[name].remove()
+            if index:
+                times[name]["save"].append(save)
+                times[name]["load"].append(load)
+    sides["libzero"].close()
+    return report(times, size, arguments.rounds)
+
+
+def report(times, size, rounds):
+    print(f"{size / 2**20:.0f} MiB, {rounds} rounds, torch {torch.__version__}; medians [least]")
+    results = []
+    for what in ("save", "load"):
+        for name in times:
+            values = times[name][what]
+            print(f"{what} {name:30} {statistics.median(values):7.3f} s [{min(values):.3f}]")
+        for name in list(times)[1:]:
+            ratios = [a / b for a, b in zip(times["libzero"][what], times[name][what])]
+            value = statistics.median(ratios)
+            results.append({"id": f"checkpoint.{what}.{name}", "what": f"{what}: libzero's time over {name}'s, same bytes, same disk",
+                            "value": value, "limit": 1.0, "pass": value <= 1.0})
+            print(f"{what} libzero / {name}: {value:.2f}")
+    return results
+
+
+if __name__ == "__main__":
+    main()
