@@ -357,7 +357,8 @@ TEST(LoadOption, AllowMissingKeepsValuesAndStartsMomentsAtZero) {
 struct Awkward {
   explicit Awkward(const Comm& comm, float value) {
     for (const std::int64_t n : {1, 2, 3, 5, 6, 7, 57, 97, 1000})
-      tensors.push_back({"n" + std::to_string(n), torch::full({n}, value).requires_grad_()});
+      tensors.push_back(
+          {std::string("n").append(std::to_string(n)), torch::full({n}, value).requires_grad_()});
     Options options;
     options.stage(comm->size() % 3).shard_alignment(2).bucket_bytes(300).first_bucket_bytes(40);
     optimizer = std::make_unique<Optimizer>(tensors, std::vector<NamedTensor>(), AdamWOptions(1e-3),

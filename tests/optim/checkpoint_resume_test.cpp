@@ -24,7 +24,7 @@ JobOptions other(JobOptions job) {
 class ResumeTest : public ::testing::TestWithParam<torch::Dtype> {};
 INSTANTIATE_TEST_SUITE_P(EveryPrecision, ResumeTest,
                          ::testing::Values(torch::kFloat, torch::kBFloat16, torch::kHalf),
-                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+                         [](const auto& test) { return std::string(c10::toString(test.param)); });
 
 TEST_P(ResumeTest, IsTheUninterruptedTwinAtEveryPairOfWorlds) {
   for (const int saved_world : {1, 2, 3, 4}) {

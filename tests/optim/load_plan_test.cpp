@@ -268,9 +268,9 @@ std::vector<Case> cases_of_the_rest() {
 
 class LoadPlanOf : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Rows, LoadPlanOf, ::testing::ValuesIn(cases_of_rows()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 INSTANTIATE_TEST_SUITE_P(TheRest, LoadPlanOf, ::testing::ValuesIn(cases_of_the_rest()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 TEST_P(LoadPlanOf, OneDifferenceIsOneLineAndNamesItsOption) {
   Pair pair;
