@@ -147,7 +147,7 @@ void Hdf5Writer::write_view(Manifest& made, ShardIndex& index) {
                         view->left_out[0] + "'");
   }
   made.files.push_back(write_hdf5_file(*files_, temporary_, view->content, options_.block_bytes));
-  made.files.back().library = hdf5::library_version();
+  made.files.back().hdf5_version = hdf5::library_version();
 }
 
 void Hdf5Writer::publish() {

@@ -127,7 +127,7 @@ FileRecord file_from(const Json& json) {
   record.rank = static_cast<int>(integer(json, "rank", -1, kMaxWorldSize - 1, record.name));
   record.size = static_cast<std::uint64_t>(integer(json, "size", 0, kMax, record.name));
   record.hash = hash(json, record.name);
-  if (json.contains("hdf5")) record.library = text(json, "hdf5", 32, record.name);
+  if (json.contains("hdf5")) record.hdf5_version = text(json, "hdf5", 32, record.name);
   for (const Json& dataset : array(json, "datasets", kMaxDatasets, record.name)) {
     record.datasets.push_back(dataset_from(dataset, record.name));
   }
@@ -150,7 +150,7 @@ Json to_json(const FileRecord& file) {
                {"rank", file.rank},
                {"size", file.size},
                {"xxh3", to_text(file.hash)}};
-  if (!file.library.empty()) json["hdf5"] = file.library;
+  if (!file.hdf5_version.empty()) json["hdf5"] = file.hdf5_version;
   return json;
 }
 

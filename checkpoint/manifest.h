@@ -28,7 +28,7 @@ struct FileRecord {
   std::uint64_t size = 0;
   Hash hash;
   std::vector<DatasetRecord> datasets;  ///< By offset; those of no bytes first.
-  std::string library = {};  ///< Version of the HDF5 library that wrote it; of view.h5 only.
+  std::string hdf5_version = {};  ///< Version of the HDF5 library that wrote it; of view.h5 only.
   /// Null if there is none.
   const DatasetRecord* find(std::string_view dataset) const noexcept;
   friend bool operator==(const FileRecord&, const FileRecord&) = default;

@@ -173,7 +173,7 @@ std::string problem_of_view(const FileRecord& record, const Manifest& manifest,
   const std::optional<View> view = make_view(manifest, index, parameters);
   if (!view) return "a checkpoint of so many parameters and extents has no view";
   if (hash_of_structure(view->content) == record.hash) return {};
-  if (!record.library.empty() && record.library != hdf5::library_version()) return {};
+  if (!record.hdf5_version.empty() && record.hdf5_version != hdf5::library_version()) return {};
   return "its virtual datasets are not those that the shards' tables give";
 }
 

@@ -69,6 +69,15 @@ ParametersReport report_in(const std::string& message) {
   return report;
 }
 
+/// How many finite values become infinite in another type.
+std::int64_t overflowed_in(const std::string& from, std::span<const std::byte> values,
+                           const std::string& to) {
+  if (from == to) return 0;
+  const std::size_t count = values.size() / static_cast<std::size_t>(weight_size(from));
+  std::vector<std::byte> converted(count * static_cast<std::size_t>(weight_size(to)));
+  return convert_weights(from, values, to, converted);
+}
+
 }  // namespace
 
 ParameterLoader::ParameterLoader(const Layout& layout, ParameterTable& table,
@@ -128,8 +137,8 @@ void ParameterLoader::allocate() {
 
 void ParameterLoader::read_piece(const WeightSource& source, const PlannedTensor& planned,
                                  const Piece& piece, std::span<std::byte> out) {
-  const std::string type =
-      is_trainable(piece.target) ? "F32" : weight_type_of(tensor_of(piece.target).scalar_type());
+  const std::string own_type = weight_type_of(tensor_of(piece.target).scalar_type());
+  const std::string type = is_trainable(piece.target) ? "F32" : own_type;
   std::vector<std::byte> raw, again;
   for (std::size_t i = 0; i < planned.sources.size(); ++i) {
     const WeightEntry& entry = planned.sources[i];
@@ -141,8 +150,9 @@ void ParameterLoader::read_piece(const WeightSource& source, const PlannedTensor
     if (entry.dtype == type) {
       std::copy(raw.begin(), raw.end(), target.begin());
     } else {
-      overflowed_ += convert_weights(entry.dtype, raw, type, target);
+      convert_weights(entry.dtype, raw, type, target);
     }
+    if (i == 0) overflowed_ += overflowed_in(entry.dtype, raw, own_type);
     ZERO_REQUIRE(i == 0 || std::equal(out.begin(), out.end(), again.begin()),
                  "load_parameters: the file has two values for one tied parameter; nothing was "
                  "changed. Take one of its names out of the file: " +

@@ -248,13 +248,14 @@ TEST_P(LoadParameters, DropsTheGradientsOfTheOldWeights) {
 TEST_P(LoadParameters, ValuesBeyondTheModelsTypeAreReported) {
   Tensors tensors = toy_weights(13);
   tensors["frozen"] = torch::full({24}, 1e6F);
+  tensors["mixed"] = torch::full({24, 24}, -1e6F);  // trainable: its master holds it
   write_weights(path(), tensors);
   on_toys(
       [&](Toy& toy) {
         const ParametersReport report =
             toy.optimizer.load_parameters(path(), LoadParametersOptions().allow_dtype_change(true));
         EXPECT_THAT(to_text(report), HasSubstr("warning: finite values that the model's dtype "
-                                               "cannot hold became infinite: 24"));
+                                               "cannot hold became infinite: 600"));
       },
       torch::kHalf);
 }

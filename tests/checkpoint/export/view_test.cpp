@@ -144,7 +144,7 @@ class ViewFile : public ::testing::Test {
     Manifest changed = manifest(step);
     changed.files.back().size = bytes.size();
     changed.files.back().hash = hash_of(bytes);
-    if (library) changed.files.back().library = *library;
+    if (library) changed.files.back().hdf5_version = *library;
     const std::string text = to_text(changed);
     const auto span = std::as_bytes(std::span(text));
     files_->set_content(path(step, "MANIFEST.json"), {span.begin(), span.end()});
@@ -222,7 +222,7 @@ TEST_F(ViewFile, OfAnotherVersionOfTheLibraryIsCheckedByItsHashAlone) {
   EXPECT_THAT(findings(1), IsEmpty());
   replace_view(1, other, "");
   EXPECT_THAT(findings(1), ElementsAre(HasSubstr("not those")));
-  replace_view(1, other, manifest(1).files.back().library + std::string(33, '1'));
+  replace_view(1, other, manifest(1).files.back().hdf5_version + std::string(33, '1'));
   EXPECT_THAT(findings(1), ElementsAre(HasSubstr("'hdf5' is no text, or too long")));
 }
 
