@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "libzero/optim/block_norm.h"
+#include "libzero/kernels/block_norm.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {

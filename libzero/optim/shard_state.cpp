@@ -1,6 +1,6 @@
 #include "libzero/optim/shard_state.h"
 
-#include "libzero/optim/block_norm.h"
+#include "libzero/kernels/block_norm.h"
 
 namespace zero {
 namespace {

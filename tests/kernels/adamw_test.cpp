@@ -1,4 +1,4 @@
-#include "libzero/optim/adamw_kernel.h"
+#include "libzero/kernels/adamw.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,9 +59,19 @@ void reference_step(const AdamWHyperparameters& h, std::int64_t t, const std::ve
   }
 }
 
+AdamWRun run_of(const std::vector<float>& g, float factor, State<float>& s) {
+  AdamWRun run;
+  run.gradient = g.data();
+  run.gradient_factor = factor;
+  run.master = s.p.data();
+  run.exp_avg = s.m.data();
+  run.exp_avg_sq = s.v.data();
+  run.n = static_cast<std::int64_t>(g.size());
+  return run;
+}
+
 void step(const AdamWConstants& c, const std::vector<float>& g, float factor, State<float>& s) {
-  adamw_step(c, g.data(), factor, s.p.data(), s.m.data(), s.v.data(),
-             static_cast<std::int64_t>(g.size()));
+  adamw_step(c, run_of(g, factor, s));
 }
 
 void expect_near(const std::vector<float>& actual, const std::vector<double>& expected,
@@ -205,9 +215,15 @@ RC_GTEST_PROP(AdamWProperty, CuttingARunInPiecesGivesTheSameBits, ()) {
   State<float> whole = random_state(static_cast<std::size_t>(n), 6);
   State<float> pieces = whole;
   step(c, gradient, 1.5f, whole);
-  adamw_step(c, gradient.data(), 1.5f, pieces.p.data(), pieces.m.data(), pieces.v.data(), cut);
-  adamw_step(c, gradient.data() + cut, 1.5f, pieces.p.data() + cut, pieces.m.data() + cut,
-             pieces.v.data() + cut, n - cut);
+  AdamWRun run = run_of(gradient, 1.5f, pieces);
+  run.n = cut;
+  adamw_step(c, run);
+  run.gradient = gradient.data() + cut;
+  run.master += cut;
+  run.exp_avg += cut;
+  run.exp_avg_sq += cut;
+  run.n = n - cut;
+  adamw_step(c, run);
   RC_ASSERT(whole.p == pieces.p);
   RC_ASSERT(whole.m == pieces.m);
   RC_ASSERT(whole.v == pieces.v);
@@ -225,8 +241,10 @@ TEST_P(AdamWCopy, IsTheRoundedMasterAndTheMastersAreThoseOfThePlainStep) {
     State<float> state = plain;
     std::vector<std::uint16_t> copy(n + 1, 0xabcd);
     step(c, gradient, 1.0f, plain);
-    adamw_step(c, gradient.data(), 1.0f, state.p.data(), state.m.data(), state.v.data(),
-               static_cast<std::int64_t>(n), copy.data(), GetParam());
+    AdamWRun run = run_of(gradient, 1.0f, state);
+    run.low_precision = copy.data();
+    run.low_precision_dtype = GetParam();
+    adamw_step(c, run);
     ASSERT_EQ(state.p, plain.p);
     ASSERT_EQ(state.m, plain.m);
     ASSERT_EQ(state.v, plain.v);
@@ -244,12 +262,51 @@ TEST(AdamW, AnotherDtypeOfTheCopyIsRefusedBeforeAnythingIsWritten) {
   const std::vector<float> gradient(4, 1.0f);
   std::vector<float> copy(4);
   for (const DType dtype : {DType::kFloat32, DType::kInt64, DType::kUInt8}) {
-    EXPECT_THROW(adamw_step(adamw_constants({}, 1), gradient.data(), 1.0f, state.p.data(),
-                            state.m.data(), state.v.data(), 4, copy.data(), dtype),
-                 ContractError);
+    AdamWRun run = run_of(gradient, 1.0f, state);
+    run.low_precision = copy.data();
+    run.low_precision_dtype = dtype;
+    EXPECT_THROW(adamw_step(adamw_constants({}, 1), run), ContractError);
   }
   EXPECT_EQ(state.p, before.p);
   EXPECT_EQ(state.m, before.m);
+}
+
+class AdamWGradient : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Formats, AdamWGradient,
+                         ::testing::Values(DType::kBFloat16, DType::kFloat16),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+TEST_P(AdamWGradient, GivesTheBitsOfTheSameGradientWidened) {
+  constexpr std::size_t kCount = 1037;
+  std::vector<std::uint16_t> narrow;
+  std::vector<float> wide;
+  for (const float g : random_gradient(kCount, 3)) {
+    const bool is_bfloat16 = GetParam() == DType::kBFloat16;
+    narrow.push_back(is_bfloat16 ? bfloat16_from_float(g) : float16_from_float(g));
+    wide.push_back(is_bfloat16 ? float_from_bfloat16(narrow.back())
+                               : float_from_float16(narrow.back()));
+  }
+  State<float> expected = random_state(kCount, 4);
+  State<float> state = expected;
+  const AdamWConstants c = adamw_constants({}, 2);
+  step(c, wide, 0.5f, expected);
+  AdamWRun run = run_of(wide, 0.5f, state);
+  run.gradient = narrow.data();
+  run.gradient_dtype = GetParam();
+  adamw_step(c, run);
+  EXPECT_EQ(state.p, expected.p);
+  EXPECT_EQ(state.m, expected.m);
+  EXPECT_EQ(state.v, expected.v);
+}
+
+TEST(AdamW, AGradientOfIntegersIsRefusedBeforeAnythingIsWritten) {
+  State<float> state = random_state(4, 1);
+  const State<float> before = state;
+  const std::vector<float> gradient(4, 1.0f);
+  AdamWRun run = run_of(gradient, 1.0f, state);
+  run.gradient_dtype = DType::kInt64;
+  EXPECT_THROW(adamw_step(adamw_constants({}, 1), run), ContractError);
+  EXPECT_EQ(state.p, before.p);
 }
 
 TEST(AdamW, OptionsOutOfRangeAreRefusedByName) {

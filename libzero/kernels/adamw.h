@@ -49,16 +49,24 @@ struct AdamWConstants {
 /// negative or not finite.
 AdamWConstants adamw_constants(const AdamWHyperparameters& hyperparameters, std::int64_t step);
 
-/// One step over n elements. The four arrays must not overlap; nothing else is touched. Elements do
-/// not influence each other: cutting a run in pieces gives the same bits. Thread-safe over disjoint
-/// memory.
-void adamw_step(const AdamWConstants& constants, const float* grad, float gradient_factor,
-                float* master, float* exp_avg, float* exp_avg_sq, std::int64_t n) noexcept;
+/// A run of n elements in memory. No two of the arrays may overlap.
+struct AdamWRun {
+  const void* gradient = nullptr;
+  DType gradient_dtype = DType::kFloat32;
+  float gradient_factor = 1;
+  float* master = nullptr;
+  float* exp_avg = nullptr;
+  float* exp_avg_sq = nullptr;
+  void* low_precision = nullptr;  ///< Null, or receives the new master, rounded to nearest even.
+  DType low_precision_dtype = DType::kBFloat16;
+  std::int64_t n = 0;
+};
 
-/// The same, and writes the updated master, rounded to nearest even, to n elements of
-/// `low_precision`: kBFloat16 or kFloat16, otherwise ContractError before anything is written.
-void adamw_step(const AdamWConstants& constants, const float* grad, float gradient_factor,
-                float* master, float* exp_avg, float* exp_avg_sq, std::int64_t n,
-                void* low_precision, DType low_precision_dtype);
+/// One step: each of the streams is read once and written once. Elements do not influence each
+/// other: cutting a run in pieces gives the same bits, and so does every instruction set (the best
+/// one is chosen at run time). Throws ContractError before anything is written for a gradient that
+/// is not of a floating type, and a low-precision copy that is neither bfloat16 nor float16.
+/// Thread-safe over disjoint memory.
+void adamw_step(const AdamWConstants& constants, const AdamWRun& run);
 
 }  // namespace zero

@@ -1,4 +1,4 @@
-#include "libzero/optim/block_norm.h"
+#include "libzero/kernels/block_norm.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,10 +6,38 @@
 
 #include "libzero/base/error.h"
 
+// Compiles this file once for each instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "libzero/kernels/block_norm.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "libzero/kernels/squares-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zero::HWY_NAMESPACE {
+namespace {
+
+double sum_of_squares(const float* data, std::size_t count) {
+  const Wide d;
+  SquareLanes squares;
+  std::size_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    for (std::size_t j = 0; j < kWidth; j += hn::Lanes(d)) {
+      squares.add(j, hn::LoadU(d, data + i + j));
+    }
+  }
+  return squares.finish(data + i, count - i);
+}
+
+}  // namespace
+}  // namespace zero::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace zero {
 namespace {
 
-constexpr std::int64_t kLanes = 16;
+HWY_EXPORT(sum_of_squares);
 
 /// Exponent bits all ones: infinity or NaN. On the bits, so that no compiler flag can assume it
 /// away.
@@ -22,23 +50,7 @@ std::uint32_t nonfinite(float value) noexcept {
 double block_sum_of_squares(const float* data, std::int64_t count) {
   ZERO_REQUIRE(count >= 0 && count <= kNormBlock,
                "A block of the norm holds 0 to 4096 elements: " + std::to_string(count));
-  // The square of a float is exact in a double, so a compiler may fuse multiply and add or not.
-  double lanes[kLanes] = {};
-  const std::int64_t whole = count / kLanes * kLanes;
-  for (std::int64_t i = 0; i < whole; i += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const auto value = static_cast<double>(data[i + lane]);
-      lanes[lane] += value * value;
-    }
-  }
-  for (std::int64_t i = whole; i < count; ++i) {
-    const auto value = static_cast<double>(data[i]);
-    lanes[i - whole] += value * value;
-  }
-  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
-    for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  }
-  return lanes[0];
+  return HWY_DYNAMIC_DISPATCH(sum_of_squares)(data, static_cast<std::size_t>(count));
 }
 
 std::int64_t first_nonfinite(const float* data, std::int64_t count) noexcept {
@@ -55,3 +67,4 @@ std::int64_t first_nonfinite(const float* data, std::int64_t count) noexcept {
 }
 
 }  // namespace zero
+#endif  // HWY_ONCE

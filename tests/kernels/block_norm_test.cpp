@@ -1,4 +1,4 @@
-#include "libzero/optim/block_norm.h"
+#include "libzero/kernels/block_norm.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
