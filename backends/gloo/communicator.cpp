@@ -48,7 +48,7 @@ void Communicator::reduce_scatter(const ConstBuffer& in, const Buffer& out,
         transfers, scratch_, slices, in.data,
         [&](std::int64_t begin, std::int64_t count, std::span<const void* const> terms) {
           ordered_sum(terms, in.dtype, sums + begin, count, options.accumulate, options.epilogue,
-                      begin);
+                      begin, options.block_squares);
         });
   });
 }

@@ -58,7 +58,8 @@ DType dtype_of(std::int32_t dtype) {
 int reduce_scatter(void* self, const zero_reduce_scatter_args* args, zero_message message) {
   return guarded(message, [&] {
     const DType dtype = dtype_of(args->dtype);
-    ReduceScatterOptions options{args->accumulate != 0, nullptr, label_of(args->label)};
+    ReduceScatterOptions options{args->accumulate != 0, nullptr, label_of(args->label),
+                                 args->block_squares};
     if (args->epilogue != nullptr) {
       options.epilogue = [args](std::int64_t begin, std::int64_t count) {
         args->epilogue(args->epilogue_context, begin, count);

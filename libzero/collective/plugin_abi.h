@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define ZERO_BACKEND_ABI_VERSION 1
+#define ZERO_BACKEND_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,6 +60,7 @@ typedef struct zero_reduce_scatter_args {
   zero_epilogue epilogue; /* may be null */
   void* epilogue_context;
   const char* label;
+  double* block_squares; /* may be null */
 } zero_reduce_scatter_args;
 
 /* Calls block until done; the adapter in the program decides on which thread they run. */

@@ -102,6 +102,7 @@ WorkPtr PluginCollective::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatt
   args.epilogue = options.epilogue ? &run_epilogue : nullptr;
   args.epilogue_context = &options.epilogue;
   args.label = options.label.c_str();
+  args.block_squares = options.block_squares;
   return run([&](zero_message message) {
     return communicator_.reduce_scatter(communicator_.self, &args, message);
   });

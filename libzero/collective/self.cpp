@@ -23,7 +23,7 @@ class SelfCollective final : public Collective {
     check_reduce_scatter(in, out, options.label, 1);
     count_call(Operation::kReduceScatter, options.label, in.dtype, out.count);
     ordered_sum(Parts(&in.data, 1), in.dtype, static_cast<float*>(out.data), out.count,
-                options.accumulate, options.epilogue);
+                options.accumulate, options.epilogue, 0, options.block_squares);
     return finished_work();
   }
 

@@ -141,7 +141,7 @@ WorkPtr ThreadsCollective::reduce_scatter(ConstBuffer in, Buffer out,
         parts[r] = at<const std::byte>(round.seats[r].in, rank_ * out.count + begin, element);
       }
       ordered_sum(parts, in.dtype, static_cast<float*>(out.data) + begin, count, options.accumulate,
-                  options.epilogue, begin);
+                  options.epilogue, begin, options.block_squares);
     });
   });
 }

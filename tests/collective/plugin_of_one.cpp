@@ -36,7 +36,8 @@ DType dtype_of(std::int32_t dtype) {
 
 int reduce_scatter(void* self, const zero_reduce_scatter_args* args, zero_message message) {
   return guarded(self, message, [&](Collective& comm) {
-    zero::ReduceScatterOptions options{args->accumulate != 0, nullptr, args->label};
+    zero::ReduceScatterOptions options{args->accumulate != 0, nullptr, args->label,
+                                       args->block_squares};
     if (args->epilogue != nullptr) {
       options.epilogue = [&](std::int64_t begin, std::int64_t count) {
         args->epilogue(args->epilogue_context, begin, count);
