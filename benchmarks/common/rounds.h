@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
-namespace zero::checkpoint::benchmark {
+namespace zero::benchmark {
 
 /// One way. What is not `timed` may take as long as it likes.
 struct Contender {
   std::function<void()> prepare;  ///< May be empty.
   std::function<void()> timed;
   std::function<void()> clean_up;  ///< May be empty.
+  /// It takes less than a tenth of a second and does not wait: other programs can be kept away.
+  bool short_and_busy = false;
 };
 
 struct Comparison {
@@ -55,4 +57,4 @@ double median_wall(const std::vector<Time>& times);
 /// One round without a record, then `rounds`; who comes first changes from round to round.
 Result compare(const Comparison& comparison, int rounds);
 
-}  // namespace zero::checkpoint::benchmark
+}  // namespace zero::benchmark
