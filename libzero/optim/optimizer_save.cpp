@@ -42,6 +42,11 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
   return checkpoint_comm_;
 }
 
+void Optimizer::Impl::run_for_checkpoints(const std::function<void()>& collectives) {
+  require_alive();
+  checkpointing(kNothingChanged, collectives);
+}
+
 void Optimizer::Impl::require_same_root(const std::string& root) {
   const std::shared_ptr<Collective> comm = checkpoint_comm();
   checkpointing(kNothingChanged, [&] { require_same("save: the root", root, *comm); });

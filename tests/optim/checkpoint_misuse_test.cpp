@@ -108,7 +108,7 @@ TEST(SaveMisuse, OfKeysThatAreNotTheTrainers) {
   EXPECT_THAT(refusal({.rank_blobs = {{"random.cpu", {}}}}),
               HasSubstr("belongs to libzero: 'random.cpu'"));
   EXPECT_THAT(refusal({.counters = {{"a b", 7}}}), HasSubstr("'a b'"));
-  EXPECT_THAT(refusal({.run_id = ""}), HasSubstr("the run id is not 1-64"));
+  EXPECT_THAT(refusal({.run_id = "a b"}), HasSubstr("the run id is not 1-64"));
 }
 
 TEST(SaveMisuse, OfWhatDiffersBetweenRanks) {
