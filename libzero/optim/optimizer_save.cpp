@@ -36,7 +36,8 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
   guarded(kNothingChanged, [this] {
     matched([this] {
       queue_.drain();
-      checkpoint_comm_ = comm_->split(/*color=*/0, /*key=*/comm_->rank());
+      checkpoint_comm_ =
+          comm_->split(/*color=*/0, /*key=*/comm_->rank(), options_.checkpoint_timeout());
     });
   });
   return checkpoint_comm_;
