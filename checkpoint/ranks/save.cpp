@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 
-#include "checkpoint/ranks/choose.h"
 #include "checkpoint/ranks/common_facts.h"
-#include "checkpoint/ranks/exchange.h"
-#include "checkpoint/ranks/failure.h"
+#include "libzero/collective/all_or_none.h"
+#include "libzero/collective/failure.h"
+#include "libzero/collective/messages.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -36,7 +36,8 @@ std::string where_of(std::int64_t step) {
 /// Throws unless every rank can save, and means to save the same.
 void require_agreement_on(const CommonState& common, const RankPart& part, Collective& comm) {
   const auto label = [&](const char* what) { return label_of(common.step, what); };
-  const std::int64_t mine[] = {static_cast<std::int64_t>(hash_of(common)),
+  const Facts facts = facts_of(common);
+  const std::int64_t mine[] = {static_cast<std::int64_t>(hash_of(facts)),
                                part.refusal.empty() ? 0 : 1, common.step};
   std::vector<std::int64_t> all(std::size(mine) * static_cast<std::size_t>(comm.size()));
   comm.all_gather({mine, std::size(mine), DType::kInt64},
@@ -57,7 +58,7 @@ void require_agreement_on(const CommonState& common, const RankPart& part, Colle
     throw ContractError(
         "ranks disagree about what they share, nothing was written; build that part of the "
         "state alike on every rank: " +
-        where + ", phase begin: " + describe_disagreement(common, comm));
+        where + ", phase begin: " + describe_disagreement(facts, comm));
   }
 }
 
@@ -151,20 +152,31 @@ class RanksSave {
     CommitResult result;
     std::int64_t bytes = 0;
     std::optional<Failure> failure;
+    bool is_unknown = false;
     if (comm_.rank() == 0) {
       failure = attempt([&] {
         bytes = accept(receipts);
-        result = writer_->commit();
+        try {
+          result = writer_->commit();
+        } catch (const CommitUnknown&) {
+          is_unknown = true;
+          throw;
+        }
       });
     }
     MessageWriter message;
-    message.add(to_message(failure)).add(bytes);
+    message.add(is_unknown ? 1 : 0).add(to_message(failure)).add(bytes);
     message.add(static_cast<std::int64_t>(result.warnings.size()));
     for (const std::string& warning : result.warnings) message.add(bounded_text(warning));
     const std::string heard =
         broadcast_message(message.take(), comm_, label("phase commit, outcome"));
     MessageReader in(heard);
+    is_unknown = in.number() != 0;
     failure = parse_failure(in.text());
+    if (failure && is_unknown) {
+      throw CommitUnknown("it is not known whether a checkpoint was saved: " +
+                          told(*failure, 0, "commit"));
+    }
     if (failure) fail(*failure, 0, "commit", 0);
     SaveOutcome outcome{common_.step, static_cast<std::uint64_t>(in.number()), 0, {}};
     for (std::int64_t left = in.number(); left > 0; --left) outcome.warnings.push_back(in.text());
@@ -183,14 +195,15 @@ class RanksSave {
     return bytes;
   }
 
+  std::string told(const Failure& failure, int rank, const std::string& phase) const {
+    return where() + ", rank " + std::to_string(rank) + ", phase " + phase + ": " + failure.text;
+  }
+
   [[noreturn]] void fail(const Failure& failure, int rank, const std::string& phase,
                          int others) const {
-    const std::string start = failure.kind == Failure::Kind::kCommitUnknown
-                                  ? "it is not known whether a checkpoint was saved: "
-                                  : "a checkpoint was not saved, the older ones are untouched and "
-                                    "training can go on: ";
-    std::string text = start + where() + ", rank " + std::to_string(rank) + ", phase " + phase +
-                       ": " + failure.text;
+    std::string text =
+        "a checkpoint was not saved, the older ones are untouched and training can go on: " +
+        told(failure, rank, phase);
     if (others > 0) text += " (ranks that failed besides: " + std::to_string(others) + ")";
     throw_failure(failure.kind, text);
   }

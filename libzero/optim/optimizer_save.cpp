@@ -1,7 +1,7 @@
 #include <string>
 
 #include "checkpoint/ranks/save.h"
-#include "libzero/optim/all_or_none.h"
+#include "libzero/collective/agreement.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/optimizer_impl.h"
 

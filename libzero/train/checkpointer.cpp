@@ -9,10 +9,10 @@
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/names.h"
 #include "checkpoint/ranks/background_save.h"
-#include "checkpoint/ranks/exchange.h"
 #include "checkpoint/ranks/save.h"
-#include "libzero/optim/agreement.h"
-#include "libzero/optim/all_or_none.h"
+#include "libzero/collective/agreement.h"
+#include "libzero/collective/all_or_none.h"
+#include "libzero/collective/messages.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/train/checkpoint_root.h"
 
@@ -169,8 +169,8 @@ struct Checkpointer::Impl {
     require_same("save: the run id", given, *comm);
     if (!given.empty()) return given;
     if (!run_id.empty()) return run_id;
-    return checkpoint::together(*comm, "naming the run", [this] {
-      return checkpoint::broadcast_message(checkpoint::random_attempt(), *comm, "id of the run");
+    return together(*comm, "naming the run", [this] {
+      return broadcast_message(checkpoint::random_attempt(), *comm, "id of the run");
     });
   }
 
