@@ -4,12 +4,11 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <string>
 
+#include "libzero/base/convert_floats.h"
 #include "libzero/base/error.h"
-#include "libzero/base/float16.h"
 #include "libzero/optim/checkpoint_rows.h"
 #include "libzero/optim/model_sync.h"
 #include "libzero/optim/tensor_runs.h"
@@ -22,31 +21,31 @@ using checkpoint::Reader;
 /// Elements that pass through a conversion at once.
 constexpr std::int64_t kChunk = std::int64_t{1} << 16;
 
-float widened(DType dtype, std::uint16_t bits) {
-  return dtype == DType::kBFloat16 ? float_from_bfloat16(bits) : float_from_float16(bits);
+std::span<std::byte> bytes_of(float* data, std::int64_t count) {
+  return std::as_writable_bytes(std::span(data, static_cast<std::size_t>(count)));
 }
 
-void narrow(const float* from, std::int64_t count, DType dtype, std::uint16_t* to) {
-  const bool is_bfloat16 = dtype == DType::kBFloat16;
-  for (std::int64_t i = 0; i < count; ++i)
-    to[i] = is_bfloat16 ? bfloat16_from_float(from[i]) : float16_from_float(from[i]);
+/// `to` has room for as many elements of `dtype`.
+void narrow(const float* from, std::int64_t count, DType dtype, void* to) {
+  const auto elements = static_cast<std::size_t>(count);
+  convert_floats(
+      FloatType::kFloat32, std::as_bytes(std::span(from, elements)), float_type_of(dtype),
+      {static_cast<std::byte*>(to), elements * static_cast<std::size_t>(size_of(dtype))});
 }
 
 /// Elements [begin, end) of a state of any floating type, widened.
 void read_floats(const Reader& reader, std::int32_t row, const std::string& state,
                  std::int64_t begin, std::int64_t end, float* dst) {
   const DType saved = reader.dtype(row, state);
-  if (saved == DType::kFloat32) {
-    reader.read(row, state, begin, end,
-                std::as_writable_bytes(std::span(dst, static_cast<std::size_t>(end - begin))));
-    return;
-  }
-  std::vector<std::uint16_t> chunk;
+  if (saved == DType::kFloat32)
+    return reader.read(row, state, begin, end, bytes_of(dst, end - begin));
+  std::vector<std::byte> chunk;
   for (std::int64_t at = begin; at < end; at += kChunk) {
-    chunk.resize(static_cast<std::size_t>(std::min(kChunk, end - at)));
-    reader.read(row, state, at, at + static_cast<std::int64_t>(chunk.size()),
-                std::as_writable_bytes(std::span(chunk)));
-    for (const std::uint16_t bits : chunk) *dst++ = widened(saved, bits);
+    const std::int64_t count = std::min(kChunk, end - at);
+    chunk.resize(static_cast<std::size_t>(count * size_of(saved)));
+    reader.read(row, state, at, at + count, chunk);
+    convert_floats(float_type_of(saved), chunk, FloatType::kFloat32,
+                   bytes_of(dst + (at - begin), count));
   }
 }
 
@@ -63,12 +62,7 @@ void read_value(const Reader& reader, std::int32_t source, const ParameterSpec& 
     const std::int64_t count = std::min(kChunk, numel - at);
     chunk.resize(static_cast<std::size_t>(count));
     read_floats(reader, source, "value", at, at + count, chunk.data());
-    std::byte* const to = dst.data() + at * size_of(row.dtype);
-    if (row.dtype == DType::kFloat32) {
-      std::memcpy(to, chunk.data(), chunk.size() * sizeof(float));
-    } else {
-      narrow(chunk.data(), count, row.dtype, reinterpret_cast<std::uint16_t*>(to));
-    }
+    narrow(chunk.data(), count, row.dtype, dst.data() + at * size_of(row.dtype));
   }
 }
 
@@ -182,7 +176,7 @@ void FreshState::put_in_place(LoadTarget& target) {
       write_elements(tensor, piece.extent.begin, count, master);
     } else {
       WritableRun run(tensor, piece.extent.begin, count);
-      narrow(master, count, dtype, static_cast<std::uint16_t*>(run.data()));
+      narrow(master, count, dtype, run.data());
       run.finish();
     }
   }

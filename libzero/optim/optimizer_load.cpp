@@ -1,7 +1,8 @@
 #include <functional>
 #include <utility>
 
-#include "libzero/optim/all_or_none.h"
+#include "libzero/collective/agreement.h"
+#include "libzero/collective/all_or_none.h"
 #include "libzero/optim/checkpoint_rows.h"
 #include "libzero/optim/checkpoints_on_disk.h"
 #include "libzero/optim/fresh_state.h"

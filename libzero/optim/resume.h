@@ -21,7 +21,9 @@ struct TrainerState {
       {};                                       ///< Alike on every rank: samples_seen, epoch, ...
   std::map<std::string, Blob> blobs = {};       ///< Alike on every rank: schedule, ...
   std::map<std::string, Blob> rank_blobs = {};  ///< This rank's own: sampler position, ...
-  std::string run_id = "run";  ///< Of the training run; as for keys. diff does not look at it.
+  /// Of the training run; as for keys, and alike on every rank. diff does not look at it. Empty: a
+  /// Checkpointer gives the run one, Optimizer::save writes "run".
+  std::string run_id = {};
 };
 
 /// What load() may do beyond restoring a state like the one that it finds. Whatever is used is

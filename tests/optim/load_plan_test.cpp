@@ -431,6 +431,7 @@ TEST(LoadReportText, IsATable) {
   report.found = true;
   report.directory = "runs/a/step_000000000020";
   report.step = 20;
+  report.trainer.run_id = "run";
   report.saved_world_size = 4;
   report.warnings = {"step_000000000030: shard-00001-of-00004.h5 is missing"};
   report.items = {{"masters", Restored::kResharded, "12 parameters from 4 ranks"},

@@ -11,7 +11,7 @@
 #include "libzero/base/error.h"
 #include "libzero/collective/collective.h"
 
-namespace zero::checkpoint {
+namespace zero {
 
 /// No rank sends more at once.
 inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 30;
@@ -71,4 +71,4 @@ auto together(Collective& comm, const std::string& what, Function function) {
   }
 }
 
-}  // namespace zero::checkpoint
+}  // namespace zero
