@@ -24,7 +24,7 @@ std::int64_t rounded_up(std::int64_t bytes, std::int64_t unit) {
 }  // namespace
 
 std::int64_t Arena::room_for(std::int64_t bytes) noexcept {
-  return rounded_up(bytes + kStagger * (kOffsets - 1), kPage);
+  return bytes == 0 ? 0 : rounded_up(bytes + kStagger * (kOffsets - 1), kPage);
 }
 
 Arena::Arena(std::int64_t capacity) : capacity_(capacity) {
@@ -52,6 +52,7 @@ std::byte* Arena::take(std::int64_t bytes) {
                "The arena is too small for this array: " + std::to_string(bytes) + " bytes, " +
                    std::to_string(capacity_ - used_) + " of " + std::to_string(capacity_) +
                    " are left");
+  if (bytes == 0) return base_;
   std::byte* const array = base_ + used_ + taken_ % kOffsets * kStagger;
   used_ += room_for(bytes);
   ++taken_;

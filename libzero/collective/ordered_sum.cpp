@@ -5,27 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "libzero/base/convert_floats.h"
 #include "libzero/base/error.h"
-#include "libzero/base/float16.h"
 #include "libzero/kernels/block_norm.h"
 
 namespace zero {
 namespace {
 
-/// Rounds each sum once, to nearest even.
-void narrow(const float* from, std::int64_t count, DType dtype, void* to) {
-  if (dtype == DType::kFloat32) {
-    std::copy_n(from, count, static_cast<float*>(to));
-    return;
-  }
-  auto* const half = static_cast<std::uint16_t*>(to);
-  for (std::int64_t i = 0; i < count; ++i) {
-    half[i] =
-        dtype == DType::kBFloat16 ? bfloat16_from_float(from[i]) : float16_from_float(from[i]);
-  }
-}
-
 void sum_and_round(Parts parts, DType dtype, std::span<void* const> outs, std::int64_t count) {
+  const FloatType type = float_type_of(dtype);
   float scratch[kEpilogueBlock];
   std::vector<const void*> at(parts.size());
   for (std::int64_t begin = 0; begin < count; begin += kEpilogueBlock) {
@@ -34,7 +22,12 @@ void sum_and_round(Parts parts, DType dtype, std::span<void* const> outs, std::i
     for (std::size_t p = 0; p < parts.size(); ++p)
       at[p] = static_cast<const std::byte*>(parts[p]) + offset;
     sum_parts(at, dtype, scratch, piece, false, nullptr);
-    for (void* out : outs) narrow(scratch, piece, dtype, static_cast<std::byte*>(out) + offset);
+    const auto sums = std::as_bytes(std::span(scratch, static_cast<std::size_t>(piece)));
+    for (void* out : outs) {
+      convert_floats(FloatType::kFloat32, sums, type,
+                     {static_cast<std::byte*>(out) + offset,
+                      static_cast<std::size_t>(piece * size_of(dtype))});
+    }
   }
 }
 

@@ -73,7 +73,7 @@ class Views {
     view.pieces.emplace_back(static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes));
   }
 
-  const void* moment_of(const Extent& extent, AlignedArray<float> BucketState::*moment) const {
+  const void* moment_of(const Extent& extent, ArenaArray<float> BucketState::*moment) const {
     const Slot slot = source_.layout.slot(extent.parameter);
     const BucketState& state = source_.states[static_cast<std::size_t>(slot.bucket)];
     return (state.*moment).data() + (slot.offset + extent.begin - state.stepped.begin);

@@ -98,7 +98,7 @@ std::vector<Piece> pieces_of(const LoadTarget& target) {
 /// For a parameter that the checkpoint lacks.
 void copy_present_master(const LoadTarget& target, const Piece& piece, float* dst) {
   const Extent& extent = piece.extent;
-  const AlignedArray<float>& master = target.states[piece.bucket].master;
+  const ArenaArray<float>& master = target.states[piece.bucket].master;
   if (master.size() > 0) {
     std::copy_n(master.data() + piece.at, extent.end - extent.begin, dst);
   } else {
@@ -182,9 +182,12 @@ void FreshState::put_in_place(LoadTarget& target) {
   }
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     BucketState& state = target.states[b];
-    if (state.master.size() > 0) state.master = std::move(buckets_[b].master);
-    state.exp_avg = std::move(buckets_[b].exp_avg);
-    state.exp_avg_sq = std::move(buckets_[b].exp_avg_sq);
+    const auto put = [](const AlignedArray<float>& from, ArenaArray<float>& to) {
+      if (to.size() > 0) std::copy_n(from.data(), from.size(), to.data());
+    };
+    put(buckets_[b].master, state.master);
+    put(buckets_[b].exp_avg, state.exp_avg);
+    put(buckets_[b].exp_avg_sq, state.exp_avg_sq);
   }
   const at::NoGradGuard no_grad;
   for (Value& value : values_) {
