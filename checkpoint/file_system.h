@@ -58,15 +58,22 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
+/// What a symbolic link at the end of a path counts as. Those on the way to it are always followed.
+enum class Links {
+  kRefuse,  ///< An error. For names that libzero makes: nobody redirects a checkpoint's files.
+  kFollow,  ///< What it leads to. For files that a person names.
+};
+
 /// All functions may be called from several threads, and throw FileError unless they say otherwise.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
   /// A new file to write; EEXIST if the name is taken, whatever by.
   virtual std::unique_ptr<File> create(const std::string& path) = 0;
-  /// An existing regular file to read; ELOOP for a symbolic link, EINVAL for what is no regular
-  /// file.
-  virtual std::unique_ptr<File> open(const std::string& path) = 0;
+  /// An existing regular file to read; ELOOP for a symbolic link that is refused or leads in a
+  /// circle, EINVAL for what is no regular file.
+  virtual std::unique_ptr<File> open(const std::string& path, Links links) = 0;
+  std::unique_ptr<File> open(const std::string& path) { return open(path, Links::kRefuse); }
   virtual void make_directory(const std::string& path) = 0;
   virtual void fsync_directory(const std::string& path) = 0;
   /// Fails with EEXIST if `to` exists.

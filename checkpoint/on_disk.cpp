@@ -110,9 +110,11 @@ class Disk : public FileSystem {
         open_descriptor("create", path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW), path);
   }
 
-  std::unique_ptr<File> open(const std::string& path) override {
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override {
     // Without O_NONBLOCK a pipe put in a file's place would block for ever.
-    Descriptor descriptor = open_descriptor("open", path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const int flags = O_RDONLY | O_NONBLOCK | (links == Links::kRefuse ? O_NOFOLLOW : 0);
+    Descriptor descriptor = open_descriptor("open", path, flags);
     struct stat status;
     if (::fstat(descriptor.get(), &status) != 0) throw FileError("fstat", path, errno);
     if (!S_ISREG(status.st_mode)) throw FileError("open", path, EINVAL);

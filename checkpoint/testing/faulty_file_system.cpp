@@ -82,9 +82,9 @@ std::unique_ptr<File> FaultyFileSystem::create(const std::string& path) {
   return std::make_unique<FaultyFile>(*this, inner_->create(path), path);
 }
 
-std::unique_ptr<File> FaultyFileSystem::open(const std::string& path) {
+std::unique_ptr<File> FaultyFileSystem::open(const std::string& path, Links links) {
   before("open", path);
-  return std::make_unique<FaultyFile>(*this, inner_->open(path), path);
+  return std::make_unique<FaultyFile>(*this, inner_->open(path, links), path);
 }
 
 void FaultyFileSystem::make_directory(const std::string& path) {

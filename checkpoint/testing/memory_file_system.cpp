@@ -144,7 +144,7 @@ std::unique_ptr<File> MemoryFileSystem::create(const std::string& path) {
   return std::make_unique<MemoryFile>(*this, node, path);
 }
 
-std::unique_ptr<File> MemoryFileSystem::open(const std::string& path) {
+std::unique_ptr<File> MemoryFileSystem::open(const std::string& path, Links) {
   const std::lock_guard lock(mutex_);
   const Node node = find(path);
   if (!node) throw FileError("open", path, ENOENT);

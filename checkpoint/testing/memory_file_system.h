@@ -21,7 +21,7 @@ enum class PowerCut {
 
 struct MemoryNode;
 
-/// "/" exists. Paths are absolute, without links. Thread-safe.
+/// "/" exists. Paths are absolute; there are no links. Thread-safe.
 class MemoryFileSystem : public FileSystem {
  public:
   MemoryFileSystem();
@@ -38,7 +38,8 @@ class MemoryFileSystem : public FileSystem {
   void set_content(const std::string& path, std::vector<std::byte> bytes);
 
   std::unique_ptr<File> create(const std::string& path) override;
-  std::unique_ptr<File> open(const std::string& path) override;
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override;
   void make_directory(const std::string& path) override;
   void fsync_directory(const std::string& path) override;
   void rename_new(const std::string& from, const std::string& to) override;

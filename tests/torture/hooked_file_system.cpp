@@ -42,7 +42,10 @@ class HookedFileSystem : public FileSystem {
     before_("create", path);
     return std::make_unique<HookedFile>(inner_->create(path), path, before_);
   }
-  std::unique_ptr<File> open(const std::string& path) override { return inner_->open(path); }
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override {
+    return inner_->open(path, links);
+  }
   void make_directory(const std::string& path) override {
     before_("make_directory", path);
     inner_->make_directory(path);
