@@ -112,4 +112,7 @@ std::string join_path(std::string_view folder, std::string_view name);
 /// count.
 std::string parent_path(std::string_view path);
 
+/// The last component: "a/b" -> "b", "a/b//" -> "b", "b" -> "b".
+std::string base_name(std::string_view path);
+
 }  // namespace zero::checkpoint

@@ -9,6 +9,7 @@
 #include "checkpoint/hdf5_reader.h"
 #include "checkpoint/hdf5_writer.h"
 #include "checkpoint/names.h"
+#include "checkpoint/place.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -87,10 +88,8 @@ class Hdf5Store : public Store {
 
   Manifest checked_manifest(std::int64_t step) const {
     Manifest manifest = read_manifest(*files_, path(step));
-    if (manifest.step != step) {
-      throw FormatError("a checkpoint lies under the name of another step, rename it back: step " +
-                        std::to_string(manifest.step) + " in " + path(step));
-    }
+    const std::string problem = problem_of_name(path(step), manifest.step);
+    if (!problem.empty()) throw FormatError(problem);
     return manifest;
   }
 

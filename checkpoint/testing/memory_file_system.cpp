@@ -15,10 +15,6 @@ struct MemoryNode {
 
 namespace {
 
-std::string base_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 void lose_unsynced(MemoryNode& node, PowerCut cut) {
   if (!node.is_directory) {
     if (cut != PowerCut::kEverything) node.bytes = node.synced_bytes;
