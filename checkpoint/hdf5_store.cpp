@@ -8,6 +8,7 @@
 #include "checkpoint/file_reader.h"
 #include "checkpoint/hdf5_reader.h"
 #include "checkpoint/hdf5_writer.h"
+#include "checkpoint/locks.h"
 #include "checkpoint/names.h"
 #include "checkpoint/place.h"
 
@@ -43,7 +44,7 @@ class Hdf5Store : public Store {
     validate(common, world_size);
     ensure_root(*files_, root_);
     std::unique_ptr<FileLock> lock;
-    if (options_.lock) lock = lock_root(*files_, root_, options_.lock_wait);
+    if (options_.lock) lock = lock_root(*files_, root_, RootLock::kSave, options_.lock_wait);
     require_missing(common.step);
     std::vector<std::string> warnings;
     if (lock) warnings = remove_leftovers(*files_, root_);
@@ -76,7 +77,7 @@ class Hdf5Store : public Store {
   void remove(std::int64_t step) override {
     require_present(step);
     std::unique_ptr<FileLock> lock;
-    if (options_.lock) lock = lock_root(*files_, root_, options_.lock_wait);
+    if (options_.lock) lock = lock_root(*files_, root_, RootLock::kSave, options_.lock_wait);
     const std::string doomed = join_path(root_, doomed_name(step, random_attempt()));
     files_->rename_new(path(step), doomed);
     files_->fsync_directory(root_);

@@ -15,6 +15,7 @@ inline constexpr std::string_view kViewName = "view.h5";
 inline constexpr std::string_view kLatestName = "LATEST";
 inline constexpr std::string_view kLatestTemporaryName = "LATEST.tmp";
 inline constexpr std::string_view kLockName = ".lock";
+inline constexpr std::string_view kJobLockName = ".job.lock";
 
 /// "step_000000000400".
 std::string step_name(std::int64_t step);
