@@ -20,6 +20,11 @@ Manifest read_manifest(FileSystem& files, const std::string& folder);
 std::string problem_of_sizes(FileSystem& files, const std::string& folder,
                              const Manifest& manifest);
 
+/// Reads all of common.h5. Throws FormatError unless it has the hash that the manifest gives,
+/// IoError. Loading checks no more of it than its datasets; whoever makes a checkpoint of another
+/// one should not pass on what is damaged, wherever that is.
+void require_whole_common(FileSystem& files, const std::string& folder);
+
 /// A whole dataset, its hash checked. REQUIRES that the file has the record's size. `name` is the
 /// file's, for messages. Not for `data` that has blocks. Throws FormatError.
 std::vector<std::byte> read_dataset(File& file, const std::string& name,

@@ -88,7 +88,10 @@ Command add_export_command(CLI::App& app) {
   parser->add_option("DIR", options->path, "A checkpoint's directory, or a root")
       ->required()
       ->type_name("");
-  parser->add_option("OUT", options->out, "The file to write")->required()->type_name("");
+  parser->add_option("OUT", options->out, "The file to write")
+      ->required()
+      ->type_name("")
+      ->check(not_empty());
   parser->add_option("--format", options->format, "safetensors (default) or h5")
       ->type_name("NAME")
       ->check(one_of({"safetensors", "h5"}));

@@ -213,6 +213,7 @@ Command add_gc_command(CLI::App& app) {
       ->needs(keep);
   parser->add_option("--run", options->run_id, "Count and remove old ones of this run only")
       ->type_name("ID")
+      ->check(not_empty())
       ->needs(keep);
   parser->add_flag("--damaged", options->damaged, "Remove damaged ones, too");
   parser->add_flag("--apply", options->apply, "Remove; without it, only say what would go");

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "checkpoint/file_reader.h"
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/locks.h"
 #include "checkpoint/names.h"
@@ -78,7 +79,9 @@ std::unique_ptr<checkpoint::FileLock> keep_jobs_out(checkpoint::FileSystem& file
 
 int reshard_alone(const Options& options) {
   const auto files = checkpoint::on_disk();
-  const auto source = open_place(files, options.source);
+  const std::string from = find_checkpoint(*files, options.source);
+  const auto source = open_place(files, from);
+  checkpoint::require_whole_common(*files, from);
   require_no_checkpoint(*files, options.destination);
   const auto lock = keep_jobs_out(*files, options.destination);
   checkpoint::Hdf5StoreOptions store_options;
@@ -115,7 +118,8 @@ Command add_reshard_command(CLI::App& app) {
       ->type_name("");
   parser->add_option("DST", options->destination, "The root to write into")
       ->required()
-      ->type_name("");
+      ->type_name("")
+      ->check(not_empty());
   parser->add_option("--world", options->world_size, "How many ranks will load it")
       ->required()
       ->type_name("M")

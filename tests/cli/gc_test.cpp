@@ -58,6 +58,7 @@ TEST(Gc, KeepsTheNewestAndMultiples) {
   EXPECT_THAT(removed_by({root, "--keep", "1", "--keep-every", "10"}),
               ElementsAre("step_000000000015", "step_000000000025"));
   EXPECT_THAT(removed_by({root, "--keep", "1", "--run", "another"}), IsEmpty());
+  expect_one_complaint(zero({"gc", root, "--keep", "1", "--run", ""}), 2, "--run");
 }
 
 TEST(Gc, AppliedRemovesThatAndNothingElse) {

@@ -81,6 +81,18 @@ TEST(Reshard, ADamagedSourceIsANoAndLeavesNothing) {
   }
 }
 
+/// Where no dataset is: loading does not mind, but what is passed on must be whole.
+TEST(Reshard, AByteOfTheCommonFileOutsideItsDatasetsIsFoundAsVerifyDoes) {
+  Folder folder;
+  const std::string root = save_steps(folder.path("r"), {1});
+  const std::string common = step_directory(root, 1) + "/common.h5";
+  flip(common, 12);  // in the superblock
+  EXPECT_EQ(zero({"inspect", root}).code, 0);
+  EXPECT_EQ(zero({"verify", root}).code, 1);
+  expect_one_complaint(zero({"reshard", root, folder.path("to"), "--world", "3"}), 1, "common.h5");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("to")));
+}
+
 TEST(Reshard, ArgumentsAreChecked) {
   Folder folder;
   const std::string to = folder.path("to");
@@ -88,6 +100,7 @@ TEST(Reshard, ArgumentsAreChecked) {
     options.insert(options.begin(), {"reshard", golden_root(), to});
     return zero(std::move(options));
   };
+  expect_one_complaint(zero({"reshard", golden_root(), "", "--world", "1"}), 2, "DST");
   expect_one_complaint(reshard({}), 2, "--world");
   expect_one_complaint(reshard({"--world", "0"}), 2, "--world");
   expect_one_complaint(reshard({"--world", "65537"}), 2, "--world");
@@ -207,6 +220,7 @@ TEST(Export, ArgumentsAreChecked) {
   Folder folder;
   const std::string out = folder.path("m.safetensors");
   expect_one_complaint(zero({"export", golden_root()}), 2, "OUT");
+  expect_one_complaint(zero({"export", golden_root(), ""}), 2, "OUT");
   expect_one_complaint(zero({"export", golden_root(), out, "--format", "zip"}), 2, "--format");
   expect_one_complaint(zero({"export", golden_root(), out, "--dtype", "f64"}), 2, "--dtype");
   expect_one_complaint(zero({"export", golden_root(), out, "--max-shard", "5Q"}), 2, "is no size");
