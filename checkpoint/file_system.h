@@ -64,6 +64,9 @@ enum class Links {
   kFollow,  ///< What it leads to. For files that a person names.
 };
 
+/// Who may hold a lock at the same time.
+enum class Sharing { kShared, kAlone };
+
 /// All functions may be called from several threads, and throw FileError unless they say otherwise.
 class FileSystem {
  public:
@@ -90,6 +93,8 @@ class FileSystem {
   virtual std::uint64_t free_bytes(const std::string& path) = 0;
   /// Creates the file if it is missing and locks it; null if somebody else holds it.
   virtual std::unique_ptr<FileLock> lock(const std::string& path) = 0;
+  /// Locks a directory that exists; null if somebody else's lock does not go with that.
+  virtual std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) = 0;
 };
 
 /// The operating system's.

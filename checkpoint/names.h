@@ -27,6 +27,10 @@ std::string doomed_name(std::int64_t step, std::string_view attempt);
 /// Either of the two.
 bool is_leftover_name(std::string_view name);
 
+/// ".zero-export-0123456789abcdef": a file of an export that has not got its name yet.
+std::string export_temporary_name(std::string_view attempt);
+bool is_export_temporary_name(std::string_view name);
+
 /// 16 lowercase hexadecimal digits.
 bool is_attempt(std::string_view text) noexcept;
 /// A fresh one, from the system's source of randomness.

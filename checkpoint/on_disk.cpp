@@ -189,8 +189,18 @@ class Disk : public FileSystem {
   }
 
   std::unique_ptr<FileLock> lock(const std::string& path) override {
-    Descriptor descriptor = open_descriptor("lock", path, O_RDWR | O_CREAT | O_NOFOLLOW);
-    if (uninterrupted([&] { return ::flock(descriptor.get(), LOCK_EX | LOCK_NB); }) == 0) {
+    return locked(open_descriptor("lock", path, O_RDWR | O_CREAT | O_NOFOLLOW), path, LOCK_EX);
+  }
+
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override {
+    return locked(open_descriptor("lock", path, O_RDONLY | O_DIRECTORY), path,
+                  sharing == Sharing::kAlone ? LOCK_EX : LOCK_SH);
+  }
+
+ private:
+  static std::unique_ptr<FileLock> locked(Descriptor descriptor, const std::string& path,
+                                          int operation) {
+    if (uninterrupted([&] { return ::flock(descriptor.get(), operation | LOCK_NB); }) == 0) {
       return std::make_unique<DiskLock>(std::move(descriptor));
     }
     if (errno == EWOULDBLOCK) return nullptr;

@@ -137,4 +137,10 @@ std::unique_ptr<FileLock> FaultyFileSystem::lock(const std::string& path) {
   return inner_->lock(path);
 }
 
+std::unique_ptr<FileLock> FaultyFileSystem::lock_directory(const std::string& path,
+                                                           Sharing sharing) {
+  before("lock_directory", path);
+  return inner_->lock_directory(path, sharing);
+}
+
 }  // namespace zero::checkpoint::testing

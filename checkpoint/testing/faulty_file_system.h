@@ -53,6 +53,7 @@ class FaultyFileSystem : public FileSystem {
   FileStatus status(const std::string& path) override;
   std::uint64_t free_bytes(const std::string& path) override;
   std::unique_ptr<FileLock> lock(const std::string& path) override;
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override;
 
  private:
   friend class FaultyFile;

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 
 #include "checkpoint/file_system.h"
 
@@ -50,6 +49,7 @@ class MemoryFileSystem : public FileSystem {
   FileStatus status(const std::string& path) override;
   std::uint64_t free_bytes(const std::string& path) override;
   std::unique_ptr<FileLock> lock(const std::string& path) override;
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override;
 
  private:
   friend class MemoryFile;
@@ -58,11 +58,12 @@ class MemoryFileSystem : public FileSystem {
 
   Node find(const std::string& path);
   Node directory_of(const char* operation, const std::string& path);
+  std::unique_ptr<FileLock> locked(const std::string& path, Sharing sharing);
   void move(const std::string& from, const std::string& to, bool replace);
 
   std::mutex mutex_;
   Node root_;
-  std::set<std::string> locks_;
+  std::map<std::string, int> locks_;  ///< How many share it; 0: one has it alone.
   std::uint64_t free_bytes_ = std::uint64_t{1} << 40;
 };
 

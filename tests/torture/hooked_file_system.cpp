@@ -74,6 +74,9 @@ class HookedFileSystem : public FileSystem {
   FileStatus status(const std::string& path) override { return inner_->status(path); }
   std::uint64_t free_bytes(const std::string& path) override { return inner_->free_bytes(path); }
   std::unique_ptr<FileLock> lock(const std::string& path) override { return inner_->lock(path); }
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override {
+    return inner_->lock_directory(path, sharing);
+  }
 
  private:
   std::shared_ptr<FileSystem> inner_;
