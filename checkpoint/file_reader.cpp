@@ -69,8 +69,22 @@ void require_whole_common(FileSystem& files, const std::string& folder) {
       path);
 }
 
+void require_stored(File& file, const std::string& name, const DatasetRecord& record) {
+  if (record.bytes <= kSmallTableBytes) return;
+  const std::uint64_t least = record.bytes / kMostSparse;
+  if (record.bytes <= kMostTableBytes &&
+      file.stored_bytes(record.offset, record.bytes, least) >= least) {
+    return;
+  }
+  throw FormatError(
+      "a table is larger than 16 GiB, or almost nothing of it is stored (the file is sparse); use "
+      "another checkpoint: " +
+      name + record.name + ", " + std::to_string(record.bytes) + " bytes");
+}
+
 std::vector<std::byte> read_dataset(File& file, const std::string& name,
                                     const DatasetRecord& record) {
+  require_stored(file, name, record);
   std::vector<std::byte> bytes(record.bytes);
   read_all(file, bytes, record.offset, name);
   if (hash_of(bytes) != record.hash) {

@@ -42,6 +42,13 @@ class File {
   /// Throws FileError. The file counts as closed either way.
   virtual void close() = 0;
   virtual std::uint64_t size() = 0;
+  /// How many of these bytes are stored, about: at least `enough`, if there are so many. The others
+  /// are holes, which take no room on the disk. A file system that does not tell has none.
+  virtual std::uint64_t stored_bytes(std::uint64_t offset, std::uint64_t size,
+                                     std::uint64_t enough) {
+    static_cast<void>(offset), static_cast<void>(enough);
+    return size;
+  }
 };
 
 enum class FileKind { kMissing, kRegular, kDirectory, kOther };

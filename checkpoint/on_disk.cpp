@@ -76,6 +76,20 @@ class DiskFile : public File {
     if (::fstat(descriptor_.get(), &status) != 0) throw FileError("fstat", path_, errno);
     return static_cast<std::uint64_t>(status.st_size);
   }
+  std::uint64_t stored_bytes(std::uint64_t offset, std::uint64_t size,
+                             std::uint64_t enough) override {
+    const auto end = static_cast<off_t>(offset + size);
+    std::uint64_t stored = 0;
+    for (auto at = static_cast<off_t>(offset); at < end && stored < enough;) {
+      const off_t begin = ::lseek(descriptor_.get(), at, SEEK_DATA);
+      if (begin < 0 && errno == ENXIO) return stored;  // nothing but a hole follows
+      const off_t hole = begin < 0 ? -1 : ::lseek(descriptor_.get(), begin, SEEK_HOLE);
+      if (hole < 0) return size;  // it does not tell
+      stored += static_cast<std::uint64_t>(std::max<off_t>(std::min(hole, end) - begin, 0));
+      at = hole;
+    }
+    return stored;
+  }
 
  private:
   Descriptor descriptor_;

@@ -84,6 +84,7 @@ class FileVerifier {
 
   bool check_blocks(const DatasetRecord& data, const DatasetRecord& blocks,
                     std::vector<Finding>& findings) {
+    require_stored(file_, record_.name, blocks);
     std::vector<std::byte> expected(blocks.bytes);
     read_all(file_, expected, blocks.offset, record_.name);
     // Damaged hashes name no block; where they are read as a dataset of their own, they are

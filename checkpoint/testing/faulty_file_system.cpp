@@ -44,6 +44,10 @@ class FaultyFile : public File {
     owner_.before("size", path_);
     return inner_->size();
   }
+  std::uint64_t stored_bytes(std::uint64_t offset, std::uint64_t size,
+                             std::uint64_t enough) override {
+    return inner_->stored_bytes(offset, size, enough);
+  }
 
  private:
   template <class Span>
