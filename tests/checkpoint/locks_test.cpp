@@ -113,8 +113,8 @@ TEST_P(Locks, AFileSystemWithoutLocksSaysWhatToDo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Locks, ::testing::Values(RootLock::kSave, RootLock::kJob),
-                         [](const auto& info) {
-                           return info.param == RootLock::kSave ? "OfASave" : "OfAJob";
+                         [](const auto& each) {
+                           return each.param == RootLock::kSave ? "OfASave" : "OfAJob";
                          });
 
 }  // namespace
