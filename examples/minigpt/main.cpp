@@ -3,10 +3,9 @@
 #include <cstdio>
 #include <exception>
 
-#include <c10/util/Exception.h>
-
 #include "backends/connect.h"
 #include "backends/rendezvous/topology.h"
+#include "examples/minigpt/failure.h"
 #include "examples/minigpt/flags.h"
 #include "examples/minigpt/train.h"
 #include "libzero/base/error.h"
@@ -20,12 +19,20 @@ int run(int argc, char** argv) {
   const zero::Topology topology = zero::topology_from(zero::process_environment());
   const minigpt::ParsedFlags parsed = minigpt::parse_flags(argc, argv, topology.size);
   if (parsed.exit_code >= 0) {
-    // Every rank sees the same mistake: one of them says so.
+    // Nothing but the command line was looked at: every rank sees the same, one of them says so.
     if (topology.rank == 0)
       std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
     return parsed.exit_code;
   }
-  minigpt::train(parsed.flags, zero::connect({.topology = topology}));
+  const auto comm = zero::connect({.topology = topology});
+  try {
+    minigpt::train(parsed.flags, comm);
+  } catch (const zero::CommError&) {  // it has reached the others, or comes from them
+    throw;
+  } catch (const std::exception& error) {  // the others would hear only that this rank is gone
+    comm->abort(minigpt::text_of(error));
+    throw;
+  }
   return 0;
 }
 
@@ -37,11 +44,8 @@ int main(int argc, char** argv) {
   } catch (const zero::ContractError& error) {
     std::fprintf(stderr, "minigpt: %s\n", error.what());
     return kUsage;
-  } catch (const c10::Error& error) {
-    std::fprintf(stderr, "minigpt: %s\n", error.what_without_backtrace());
-    return kPeerOrFile;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "minigpt: %s\n", error.what());
+    std::fprintf(stderr, "minigpt: %s\n", minigpt::text_of(error).c_str());
     return kPeerOrFile;
   }
 }

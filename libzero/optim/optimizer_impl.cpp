@@ -227,4 +227,15 @@ void Optimizer::Impl::shutdown() {
   comm_->shutdown();
 }
 
+void Optimizer::Impl::abort(std::string_view why) noexcept {
+  if (shut_down_ || !dead_because_.empty()) return;
+  comm_->abort(why);
+  if (checkpoint_comm_) checkpoint_comm_->abort(why);
+  try {
+    dead_because_ = "optimizer: used after abort(): ";
+    dead_because_ += why;
+  } catch (...) {  // no memory: the communicators will say the same
+  }
+}
+
 }  // namespace zero
