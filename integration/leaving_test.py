@@ -50,6 +50,18 @@ class Leaving(unittest.TestCase):
                     self.assertEqual(codes, [2, 2, 2], out)
                     self.assertEqual(out.count(words), 3, out)
 
+    def test_a_wrong_flag_is_told_by_rank_0_however_late_it_starts(self):
+        script = 'test "$RANK" = 0 && sleep 1; exec "$@"'
+        code, out, err = ranks.run(["sh", "-c", script, "sh", ranks.program("minigpt"), *TINY, "--stage", "9"], ranks=3)
+        self.assertEqual(code, 2, (out, err))
+        self.assertEqual([line for line in ranks.without_prefix(err) if line.startswith("minigpt:")],
+                         ["minigpt: --stage: Value 9 not in range 0 to 2 (see minigpt --help)"], err)
+
+    def test_a_flag_that_is_wrong_on_one_rank_alone_is_told_by_it(self):
+        script = 'test "$RANK" = 1 && set -- "$@" --stage 9; "$@"; true'
+        _, out, err = ranks.run(["sh", "-c", script, "sh", ranks.program("minigpt"), *TINY], ranks=2)
+        self.assertIn("[1] minigpt: --stage: Value 9 not in range 0 to 2", err, out)
+
     def test_a_rank_with_trouble_of_its_own_tells_the_others_who_and_why(self):
         log = os.path.join(self.folder, "no", "folder.jsonl")
         codes, out = self.train(3, "--log", log)

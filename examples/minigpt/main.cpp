@@ -15,15 +15,26 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kPeerOrFile = 3;
 
+/// Nothing but the command line was looked at, which all ranks have alike: rank 0 speaks for all,
+/// and nobody leaves before it has, since a launcher takes the others down when one does.
+int end_without_training(const minigpt::ParsedFlags& parsed, const zero::Topology& topology) {
+  const auto say = [&] {
+    std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
+  };
+  if (topology.rank == 0) say();
+  if (parsed.exit_code == 0 || topology.size == 1) return parsed.exit_code;
+  try {
+    zero::connect({.topology = topology})->shutdown();
+  } catch (const zero::Error&) {  // the others have something else to do: it is this rank's flags
+    if (topology.rank != 0) say();
+  }
+  return parsed.exit_code;
+}
+
 int run(int argc, char** argv) {
   const zero::Topology topology = zero::topology_from(zero::process_environment());
   const minigpt::ParsedFlags parsed = minigpt::parse_flags(argc, argv, topology.size);
-  if (parsed.exit_code >= 0) {
-    // Nothing but the command line was looked at: every rank sees the same, one of them says so.
-    if (topology.rank == 0)
-      std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
-    return parsed.exit_code;
-  }
+  if (parsed.exit_code >= 0) return end_without_training(parsed, topology);
   const auto comm = zero::connect({.topology = topology});
   try {
     minigpt::train(parsed.flags, comm);
