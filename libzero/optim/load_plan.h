@@ -45,7 +45,4 @@ LoadPlan plan_load(const checkpoint::Reader& reader, const LiveTables& live,
 std::string refusal_of(const LoadPlan& plan, const checkpoint::StepInfo& info, int world_size,
                        const std::string& directory);
 
-/// `text` as one word of a POSIX shell.
-std::string shell_quoted(const std::string& text);
-
 }  // namespace zero
