@@ -8,6 +8,18 @@ namespace zero {
 
 using checkpoint::Failure;
 
+namespace {
+
+/// Whoever throws may leave at once, while the last message to a slower rank is still under way.
+void wait_until_all_know(Collective& comm, const std::string& label) {
+  try {
+    comm.barrier(label)->wait();
+  } catch (const CommError&) {  // what is to be thrown came first
+  }
+}
+
+}  // namespace
+
 void require_no_failure(const std::optional<Failure>& failure, Collective& comm,
                         const std::string& label) {
   checkpoint::together(comm, label, [&] {
@@ -21,6 +33,7 @@ void require_no_failure(const std::optional<Failure>& failure, Collective& comm,
     const bool is_everybodys = std::all_of(messages.begin(), messages.end(),
                                            [&](const std::string& m) { return m == *first; });
     const std::string rank = "rank " + std::to_string(first - messages.begin()) + ": ";
+    wait_until_all_know(comm, label);
     checkpoint::throw_failure(theirs->kind, (is_everybodys ? "" : rank) + theirs->text);
   });
 }
@@ -30,9 +43,10 @@ void require_same(const std::string& what, const std::string& text, Collective& 
     const auto all =
         checkpoint::gather_messages(text, checkpoint::Receivers::kEveryRank, comm, what);
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      ZERO_REQUIRE(all[rank] == all[0], what + " must be the same on every rank: rank 0 has '" +
-                                            all[0] + "', rank " + std::to_string(rank) + " has '" +
-                                            all[rank] + "'");
+      if (all[rank] == all[0]) continue;
+      wait_until_all_know(comm, what);
+      throw ContractError(what + " must be the same on every rank: rank 0 has '" + all[0] +
+                          "', rank " + std::to_string(rank) + " has '" + all[rank] + "'");
     }
   });
 }
