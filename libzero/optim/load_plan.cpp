@@ -28,6 +28,7 @@ class Planner {
       : reader_(reader), common_(reader.common()), live_(live), options_(options) {}
 
   LoadPlan run() {
+    plan_.moments = !options_.weights_only();
     plan_world();
     plan_steps();
     plan_rows();
@@ -42,7 +43,6 @@ class Planner {
   bool resharded() const { return reader_.info().world_size != live_.world_size; }
 
   void plan_world() {
-    plan_.moments = !options_.weights_only();
     if (!resharded() || options_.reshard_on_load() || options_.weights_only()) return;
     plan_.wrong_world = true;
     differs("world size: " + std::to_string(reader_.info().world_size) +

@@ -71,7 +71,8 @@ TEST_P(WeightsOnlyTest, AreTheMastersAndEverythingElseBeginsAnew) {
       EXPECT_EQ(image.at("scale"), dtype == torch::kHalf ? "65536" : "1");
       EXPECT_EQ(job.optimizer->param_groups()[0].options().get_lr(), lr);
       job.train(4);
-      if (job.comm_->rank() == 0) continued[world == 1 ? 0 : 1] = job.image();
+      const Image later = job.image();
+      if (job.comm_->rank() == 0) continued[world == 1 ? 0 : 1] = later;
     });
   }
   EXPECT_EQ(first_difference(continued[0], continued[1]), "");
