@@ -7,8 +7,8 @@
 #include "checkpoint/file_reader.h"
 #include "checkpoint/names.h"
 #include "checkpoint/place.h"
-#include "checkpoint/ranks/exchange.h"
-#include "checkpoint/ranks/failure.h"
+#include "libzero/collective/failure.h"
+#include "libzero/collective/messages.h"
 
 namespace zero::checkpoint {
 namespace {

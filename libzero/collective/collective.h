@@ -17,6 +17,7 @@
 /// the peer, the number of the collective, its label and what happened before; after it the
 /// Collective is dead and every later call throws CommError.
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -99,9 +100,12 @@ class Collective {
   virtual WorkPtr barrier(std::string_view label) = 0;
 
   /// Collective. Ranks with equal `color` (>= 0) form a new communicator, ordered by (key, rank);
-  /// it has the parent's timeout, its own sequence numbers and its own fate. A negative color gives
-  /// nullptr to that rank.
-  virtual std::shared_ptr<Collective> split(int color, int key) = 0;
+  /// it has its own sequence numbers and its own fate, and the parent's timeout or `patience`,
+  /// whichever is longer (of its ranks' values, where they differ, one may count for all). Joining
+  /// it takes at most the parent's timeout. A negative color gives nullptr to that rank.
+  virtual std::shared_ptr<Collective> split(int color, int key,
+                                            std::chrono::milliseconds patience) = 0;
+  std::shared_ptr<Collective> split(int color, int key) { return split(color, key, {}); }
 
   /// Any thread, any time: what is in flight and every later call fails with CommError(why), here
   /// and, as soon as they hear of it, on the other ranks. The first reason stands.

@@ -60,7 +60,8 @@ class SelfCollective final : public Collective {
     return finished_work();
   }
 
-  std::shared_ptr<Collective> split(int color, int /*key*/) override {
+  std::shared_ptr<Collective> split(int color, int /*key*/,
+                                    std::chrono::milliseconds /*patience*/) override {
     check_not_shut_down(shut_down_, "split", "");
     count_call(Operation::kSplit, "");
     return color < 0 ? nullptr : std::make_shared<SelfCollective>();

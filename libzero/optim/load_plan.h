@@ -19,12 +19,14 @@ struct LiveTables {
   std::vector<ParameterSpec> rows;               ///< Parameters, then buffers.
   std::vector<checkpoint::GroupOptions> groups;  ///< Present options.
   LossScaler scaler;
+  LossScalerState fresh_scaler;  ///< As the constructor made it.
   int rank = 0;
   int world_size = 1;
 };
 
 struct LoadPlan {
   std::vector<std::int32_t> sources;  ///< As in RowMatch.
+  bool moments = true;                ///< false: they begin at 0, whatever the checkpoint has.
   /// What each group takes from the checkpoint: some of lr, beta1, beta2, eps, weight_decay.
   std::vector<checkpoint::GroupOptions> groups;
   std::int64_t steps_taken = 0;

@@ -51,6 +51,8 @@ class Optimizer::Impl {
   /// See CheckpointAccess.
   CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
   std::shared_ptr<Collective> checkpoint_comm();
+  void run_for_checkpoints(const std::function<void()>& collectives);
+  bool is_dead() const { return !dead_because_.empty(); }
   void require_same_root(const std::string& root);
   checkpoint::SaveOutcome save(checkpoint::Store& store, const PresentGroups& groups,
                                const TrainerState& trainer);
@@ -153,6 +155,7 @@ auto Optimizer::Impl::checkpointing(const std::string& consequence, Function fun
   try {
     return function();
   } catch (const CommError& error) {
+    if (!dead_because_.empty()) throw;  // died in a call within
     die(consequence, error.what());
   }
 }

@@ -80,10 +80,10 @@ int barrier(void* self, const char* label, zero_message message) {
 
 zero_communicator wrap(std::shared_ptr<Collective> comm);
 
-int split(void* self, int32_t color, int32_t key, zero_communicator* child, int32_t* child_rank,
-          int32_t* child_size, zero_message message) {
+int split(void* self, int32_t color, int32_t key, int64_t patience_ms, zero_communicator* child,
+          int32_t* child_rank, int32_t* child_size, zero_message message) {
   return guarded(self, message, [&](Collective& comm) {
-    auto part = comm.split(color, key);
+    auto part = comm.split(color, key, std::chrono::milliseconds(patience_ms));
     if (!part) return;
     *child_rank = part->rank();
     *child_size = part->size();

@@ -7,18 +7,17 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/ranks/exchange.h"
+#include "libzero/collective/messages.h"
 
-namespace zero::checkpoint {
+namespace zero {
 
 struct Failure {
   enum class Kind : std::int64_t {
     kContract = 1,
     kFormat = 2,
     kIo = 3,
-    kCommitUnknown = 4,
-    kUnavailable = 5,
-    kOther = 6,  ///< Becomes Error itself.
+    kUnavailable = 4,
+    kOther = 5,  ///< Becomes Error itself.
   };
   Kind kind = Kind::kOther;
   std::string text;  ///< At most kMaxFailureText bytes.
@@ -52,4 +51,4 @@ std::optional<Failure> attempt(Function function) {
   }
 }
 
-}  // namespace zero::checkpoint
+}  // namespace zero

@@ -1,9 +1,9 @@
-#include "checkpoint/ranks/exchange.h"
+#include "libzero/collective/messages.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace zero::checkpoint {
+namespace zero {
 namespace {
 
 /// Bytes that one round of a gather may bring in all.
@@ -100,4 +100,11 @@ std::string MessageReader::text() {
   return std::string(take(number()));
 }
 
-}  // namespace zero::checkpoint
+void wait_until_all_know(Collective& comm, const std::string& label) noexcept {
+  try {
+    comm.barrier(label)->wait();
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace zero

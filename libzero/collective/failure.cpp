@@ -1,8 +1,6 @@
-#include "checkpoint/ranks/failure.h"
+#include "libzero/collective/failure.h"
 
-#include "checkpoint/store.h"
-
-namespace zero::checkpoint {
+namespace zero {
 
 std::string bounded_text(std::string text) {
   if (text.size() > kMaxFailureText) {
@@ -21,7 +19,6 @@ Failure failure_of(const std::exception& error) {
   if (is(static_cast<ContractError*>(nullptr))) kind = Kind::kContract;
   if (is(static_cast<FormatError*>(nullptr))) kind = Kind::kFormat;
   if (is(static_cast<IoError*>(nullptr))) kind = Kind::kIo;
-  if (is(static_cast<CommitUnknown*>(nullptr))) kind = Kind::kCommitUnknown;
   if (is(static_cast<Unavailable*>(nullptr))) kind = Kind::kUnavailable;
   return {kind, bounded_text(error.what())};
 }
@@ -34,8 +31,6 @@ void throw_failure(Failure::Kind kind, const std::string& text) {
       throw FormatError(text);
     case Failure::Kind::kIo:
       throw IoError(text);
-    case Failure::Kind::kCommitUnknown:
-      throw CommitUnknown(text);
     case Failure::Kind::kUnavailable:
       throw Unavailable(text);
     case Failure::Kind::kOther:
@@ -60,4 +55,4 @@ std::optional<Failure> parse_failure(std::string_view message) {
   return Failure{static_cast<Failure::Kind>(kind), in.text()};
 }
 
-}  // namespace zero::checkpoint
+}  // namespace zero
