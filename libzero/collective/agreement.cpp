@@ -99,6 +99,7 @@ std::string describe_disagreement(const Facts& facts, Collective& comm) {
     std::string reference;
     if (comm.rank() == 0) reference = text_at(facts, first.index);
     reference = broadcast_message(std::move(reference), comm, "rank 0's part of the difference");
+    wait_until_all_know(comm, "the difference");
     return "rank " + std::to_string(first.rank) + " has '" + first.text + "' where rank 0 has '" +
            reference + "'";
   });
@@ -116,9 +117,10 @@ void require_same(const std::string& what, const std::string& text, Collective& 
   together(comm, what, [&] {
     const auto all = gather_messages(text, Receivers::kEveryRank, comm, what);
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      ZERO_REQUIRE(all[rank] == all[0], what + " must be the same on every rank: rank 0 has '" +
-                                            all[0] + "', rank " + std::to_string(rank) + " has '" +
-                                            all[rank] + "'");
+      if (all[rank] == all[0]) continue;
+      wait_until_all_know(comm, what);
+      throw ContractError(what + " must be the same on every rank: rank 0 has '" + all[0] +
+                          "', rank " + std::to_string(rank) + " has '" + all[rank] + "'");
     }
   });
 }

@@ -18,6 +18,7 @@ void require_no_failure(const std::optional<Failure>& failure, Collective& comm,
     const bool is_everybodys = std::all_of(messages.begin(), messages.end(),
                                            [&](const std::string& m) { return m == *first; });
     const std::string rank = "rank " + std::to_string(first - messages.begin()) + ": ";
+    wait_until_all_know(comm, label);
     throw_failure(theirs->kind, (is_everybodys ? "" : rank) + theirs->text);
   });
 }
@@ -27,7 +28,9 @@ std::string first_problem(const std::string& problem, Collective& comm, const st
     const auto problems =
         gather_messages(bounded_text(problem), Receivers::kEveryRank, comm, label);
     for (std::size_t rank = 0; rank < problems.size(); ++rank) {
-      if (!problems[rank].empty()) return "rank " + std::to_string(rank) + ": " + problems[rank];
+      if (problems[rank].empty()) continue;
+      wait_until_all_know(comm, label);
+      return "rank " + std::to_string(rank) + ": " + problems[rank];
     }
     return {};
   });

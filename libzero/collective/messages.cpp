@@ -100,4 +100,11 @@ std::string MessageReader::text() {
   return std::string(take(number()));
 }
 
+void wait_until_all_know(Collective& comm, const std::string& label) noexcept {
+  try {
+    comm.barrier(label)->wait();
+  } catch (const std::exception&) {
+  }
+}
+
 }  // namespace zero

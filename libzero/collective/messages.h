@@ -55,6 +55,11 @@ class MessageReader {
   std::string_view rest_;
 };
 
+/// Collective, before all ranks throw what all of them know: whoever throws may leave at once,
+/// while the last message to a slower rank is still under way. What it meets itself is not told:
+/// what is to be thrown came first.
+void wait_until_all_know(Collective& comm, const std::string& label) noexcept;
+
 /// Runs a collective function. What this rank alone knows of (a damaged message, no memory) must
 /// not leave the others waiting: `comm` is aborted then, and CommError comes out.
 template <class Function>

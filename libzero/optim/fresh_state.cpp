@@ -11,6 +11,7 @@
 #include "libzero/base/error.h"
 #include "libzero/optim/checkpoint_rows.h"
 #include "libzero/optim/model_sync.h"
+#include "libzero/optim/row_match.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -20,6 +21,10 @@ using checkpoint::Reader;
 
 /// Elements that pass through a conversion at once.
 constexpr std::int64_t kChunk = std::int64_t{1} << 16;
+
+const ParameterSpec& saved_row(const Reader& reader, std::int32_t source) {
+  return reader.common().parameters[static_cast<std::size_t>(source)];
+}
 
 std::span<std::byte> bytes_of(float* data, std::int64_t count) {
   return std::as_writable_bytes(std::span(data, static_cast<std::size_t>(count)));
@@ -53,15 +58,16 @@ void read_floats(const Reader& reader, std::int32_t row, const std::string& stat
 void read_value(const Reader& reader, std::int32_t source, const ParameterSpec& row,
                 std::span<std::byte> dst) {
   const std::int64_t numel = row.numel();
-  if (reader.dtype(source, "value") == row.dtype) {
-    reader.read(source, "value", 0, numel, dst);
+  const std::string state = weights_of(saved_row(reader, source));
+  if (reader.dtype(source, state) == row.dtype) {
+    reader.read(source, state, 0, numel, dst);
     return;
   }
   std::vector<float> chunk;
   for (std::int64_t at = 0; at < numel; at += kChunk) {
     const std::int64_t count = std::min(kChunk, numel - at);
     chunk.resize(static_cast<std::size_t>(count));
-    read_floats(reader, source, "value", at, at + count, chunk.data());
+    read_floats(reader, source, state, at, at + count, chunk.data());
     narrow(chunk.data(), count, row.dtype, dst.data() + at * size_of(row.dtype));
   }
 }
@@ -131,18 +137,27 @@ void FreshState::read_trainable(const Reader& reader, const LoadPlan& plan,
         {AlignedArray<float>(numel), AlignedArray<float>(numel), AlignedArray<float>(numel)});
   }
   const std::vector<Piece> pieces = pieces_of(target);
+  for (const Piece& piece : pieces) {
+    const Extent& extent = piece.extent;
+    const std::int32_t source = plan.sources[static_cast<std::size_t>(extent.parameter)];
+    float* const dst = buckets_[piece.bucket].master.data() + piece.at;
+    if (source < 0) {
+      copy_present_master(target, piece, dst);
+    } else {
+      read_floats(reader, source, weights_of(saved_row(reader, source)), extent.begin, extent.end,
+                  dst);
+    }
+  }
+  if (!plan.moments) return;
   const auto read = [&](const char* state, AlignedArray<float> Arrays::*array) {
     for (const Piece& piece : pieces) {
-      const std::int32_t source = plan.sources[static_cast<std::size_t>(piece.extent.parameter)];
-      float* const dst = (buckets_[piece.bucket].*array).data() + piece.at;
-      if (source >= 0) {
-        read_floats(reader, source, state, piece.extent.begin, piece.extent.end, dst);
-      } else if (array == &Arrays::master) {
-        copy_present_master(target, piece, dst);
-      }
+      const Extent& extent = piece.extent;
+      const std::int32_t source = plan.sources[static_cast<std::size_t>(extent.parameter)];
+      if (source < 0 || !saved_row(reader, source).trainable) continue;  // they are 0
+      read_floats(reader, source, state, extent.begin, extent.end,
+                  (buckets_[piece.bucket].*array).data() + piece.at);
     }
   };
-  read("master", &Arrays::master);
   read("exp_avg", &Arrays::exp_avg);
   read("exp_avg_sq", &Arrays::exp_avg_sq);
 }

@@ -145,5 +145,8 @@ void Optimizer::request_stop() noexcept {
 void Optimizer::shutdown() {
   impl_->shutdown();
 }
+void Optimizer::abort(std::string_view why) noexcept {
+  impl_->abort(why);
+}
 
 }  // namespace zero

@@ -192,7 +192,15 @@ struct Checkpointer::Impl {
 
   /// Collective.
   LoadReport resume(LoadOptions load) {
-    access.run([this] { collect(); });
+    access.run([&] {
+      all_or_none(*comm, "resume: the options", [&] {
+        ZERO_REQUIRE(!load.weights_only(),
+                     "resume: weights_only starts another training; call Optimizer::load with it, "
+                     "and save into another root: " +
+                         root);
+      });
+      collect();
+    });
     LoadReport report = optimizer.load(root, load.fall_back(true));
     if (report.found) run_id = report.trainer.run_id;
     access.run([&] {

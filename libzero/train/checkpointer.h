@@ -68,7 +68,7 @@ class Checkpointer {
   void save(const TrainerState& trainer = {});
 
   /// The newest whole checkpoint of the root, passing over damaged ones with a warning; `found` is
-  /// false if there is none. See Optimizer::load.
+  /// false if there is none. See Optimizer::load. Not with weights_only: that is no resuming.
   LoadReport resume(LoadOptions options = {});
 
   /// Waits for a save under way and throws its error.

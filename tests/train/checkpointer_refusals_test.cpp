@@ -112,6 +112,18 @@ TEST_P(RefusalTest, ARunMayBeCalledRun) {
   });
 }
 
+TEST_P(RefusalTest, ResumingIsNoFineTuning) {
+  on_every_rank(2, [&](const Comm& comm) {
+    Trainee trainee(comm);
+    Checkpointer checkpoints(*trainee.optimizer, root(), options());
+    const auto options = LoadOptions().weights_only(comm->rank() == 1);
+    EXPECT_THAT(thrown<ContractError>([&] { checkpoints.resume(options); }),
+                AllOf(HasSubstr("rank 1"), HasSubstr("call Optimizer::load with it")));
+    EXPECT_FALSE(checkpoints.resume().found);
+    trainee.optimizer->shutdown();
+  });
+}
+
 /// Rank 1's communicator breaks at the first call whose label holds this.
 class DeathTest : public ::testing::TestWithParam<std::tuple<const char*, bool>> {};
 
