@@ -37,11 +37,16 @@ std::optional<std::uint64_t> start_time_of(pid_t pid) {
 
 }  // namespace
 
-Process this_process() {
-  const pid_t pid = ::getpid();
+std::optional<Process> find_process(pid_t pid) {
   const auto start_time = start_time_of(pid);
-  if (!start_time) no_proc("/proc/" + std::to_string(pid) + "/stat");
-  return {pid, *start_time};
+  if (!start_time) return std::nullopt;
+  return Process{pid, *start_time};
+}
+
+Process this_process() {
+  const auto process = find_process(::getpid());
+  if (!process) no_proc("/proc/" + std::to_string(::getpid()) + "/stat");
+  return *process;
 }
 
 std::optional<Descriptor> watch_process(const Process& process) {

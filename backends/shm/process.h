@@ -20,6 +20,9 @@ struct Process {
   bool operator==(const Process&) const = default;
 };
 
+/// nullopt if no process has this number.
+std::optional<Process> find_process(pid_t pid);
+
 /// Throws Unavailable if /proc cannot be read.
 Process this_process();
 

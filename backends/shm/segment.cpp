@@ -1,6 +1,7 @@
 #include "backends/shm/segment.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -22,10 +23,32 @@ std::string text_of(int error) {
 
 [[noreturn]] void refuse(const std::string& what, std::size_t bytes, int error) {
   throw IoError(
-      "there is not enough memory for the ranks to share; free some, raise the limit (ulimit, "
-      "container, cgroup), or use the backend gloo: " +
+      "there is not enough memory for the ranks to share; free some, raise the limit (ulimit -f, "
+      "ulimit -v, the container's), or use the backend gloo: " +
       what + " of " + std::to_string(bytes) + " bytes: " + text_of(error));
 }
+
+/// Under a limit of file sizes (ulimit -f) growing a file is answered with a signal that kills.
+/// While one of these lives, it is an error like any other.
+class FileSizeSignalBlock {
+ public:
+  FileSizeSignalBlock() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~FileSizeSignalBlock() {
+    const timespec at_once{};
+    if (sigismember(&before_, SIGXFSZ) == 0) sigtimedwait(&signal_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  FileSizeSignalBlock(const FileSizeSignalBlock&) = delete;
+  FileSizeSignalBlock& operator=(const FileSizeSignalBlock&) = delete;
+
+ private:
+  sigset_t signal_;
+  sigset_t before_;
+};
 
 }  // namespace
 
@@ -61,6 +84,7 @@ Segment Segment::create(std::size_t bytes) {
         "memfd_create: " +
         text_of(errno));
   }
+  const FileSizeSignalBlock no_signal;
   if (::ftruncate(descriptor.number(), static_cast<off_t>(bytes)) != 0) {
     refuse("ftruncate", bytes, errno);
   }
@@ -90,6 +114,7 @@ Segment Segment::open(pid_t pid, int number, std::size_t bytes) {
 }
 
 void Segment::allocate(std::size_t begin, std::size_t bytes) {
+  const FileSizeSignalBlock no_signal;
   int result = 0;
   do {
     result =
