@@ -75,10 +75,12 @@ int run(int argc, char** argv) {
       "all-reduce, and the memory copies alone.\n"
       "Example: zero run -n 2 -- collectives_benchmark --rounds 21 --output results.json"};
   std::string output;
+  std::string only;
   int rounds = 21;
   std::vector<std::int64_t> kibibytes = {64, 1 << 10, kLargest >> 10};
   app.add_option("--rounds", rounds)->check(CLI::Range(1, 10000))->capture_default_str();
   app.add_option("--kib", kibibytes, "sizes of the bucket")->capture_default_str();
+  app.add_option("--only", only, "one of reduce_scatter, all_gather, all_reduce; default: all");
   app.add_option("--output", output, "a JSON file; default: standard output");
   CLI11_PARSE(app, argc, argv);
 
@@ -95,6 +97,7 @@ int run(int argc, char** argv) {
   for (const std::int64_t size : kibibytes) sizes.push_back(size << 10);
   Json results = Json::array();
   for (const Race& race : make_races(backends, memory, sizes)) {
+    if (!only.empty() && race.operation != only) continue;
     report(race, run_rounds(race, *backends.shm, rounds), topology.size, results);
   }
   if (topology.rank == 0 && output.empty()) std::cout << results.dump(2) << std::endl;
