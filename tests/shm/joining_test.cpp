@@ -5,8 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
-#include <regex>
+#include <sstream>
 #include <thread>
 
 #include "backends/shm/shm.h"
@@ -52,6 +53,17 @@ TEST(ShmJoining, AnOfferIsAnsweredAndTheMemoryIsTheSame) {
   first.segment()->data()[12345] = std::byte{77};
   EXPECT_EQ(second.segment()->data()[12345], std::byte{77});
   EXPECT_EQ(second.processes()[0], shm::this_process());
+}
+
+TEST(ShmJoining, MemoryIsTakenFromTheSystemBeforeAnybodyTouchesIt) {
+  Joining first(0, 2);
+  Joining second(1, 2);
+  const std::string offer = first.make_offer();
+  first.answer(offer);
+  second.answer(offer);
+  struct stat status {};
+  ASSERT_EQ(fstat(first.segment()->descriptor(), &status), 0);
+  EXPECT_GE(static_cast<std::size_t>(status.st_blocks) * 512, first.geometry().total_bytes());
 }
 
 TEST(ShmJoining, AnotherHostIsRefusedWithAContractError) {
