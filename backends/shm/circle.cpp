@@ -32,7 +32,8 @@ Circle::~Circle() {
 
 void Circle::note_death(int process) {
   for (int rank = 0; rank < size(); ++rank) {
-    if (process_of(rank) != process || board_.seat(rank).left.load() != 0) continue;
+    if (process_of(rank) != process) continue;
+    // After shutdown() too, when nobody waits any more: all ranks had come to it.
     fate_.fail(name_of_rank(rank) + " died (its process ended without a word)");
   }
 }
@@ -108,7 +109,6 @@ void Circle::give_up(const CallHeader& call, const std::string& reason) {
 
 void Circle::shut_down(const CallHeader& call) {
   run(call, {}, [](Rows&, const RollCall&) {});
-  board_.own_seat().left.store(1);
   shut_down_ = true;
 }
 

@@ -55,7 +55,7 @@ class Circle {
   /// Within a body: every rank's text, in rank order.
   std::vector<std::string> exchange_texts(const std::string& text);
 
-  /// Waits for all ranks; their end is no death from now on.
+  /// Waits for all ranks; their end harms nobody from now on.
   void shut_down(const CallHeader& call);
   /// Leaves a communicator that is dead already.
   void leave_dead() { shut_down_ = true; }

@@ -61,10 +61,9 @@ struct Seat {
   alignas(kLine) std::atomic<std::uint32_t> waiting_for;
   std::atomic<std::uint32_t> waiting_kind;
   std::atomic<std::uint64_t> waiting_value;
-  Counter progress[3];                             ///< By Progress.
-  alignas(kLine) std::atomic<std::uint32_t> left;  ///< 1 once shutdown() is over.
-  char reason[kReasonBytes];                       ///< Written once, before Front::dead says so.
-  Message messages[2];  ///< Those of odd exchanges in [1], of even ones in [0].
+  Counter progress[3];        ///< By Progress.
+  char reason[kReasonBytes];  ///< Written once, before Front::dead says so.
+  Message messages[2];        ///< Those of odd exchanges in [1], of even ones in [0].
 };
 
 struct Geometry {

@@ -83,6 +83,7 @@ TEST(ShmFailures, RankThatFallsSilentInTheMiddleIsNamedOnEveryRank) {
 }
 
 TEST(ShmFailures, AbortReachesEveryRankWhereverItIs) {
+  const auto start = Clock::now();
   std::promise<void> middle;
   const auto errors = run_ranks(3, kPatience, [&](Collective& comm) {
     if (comm.rank() == 2) {  // never comes to the call in which the others wait
@@ -100,6 +101,7 @@ TEST(ShmFailures, AbortReachesEveryRankWhereverItIs) {
   });
   EXPECT_THAT(errors,
               Each(AllOf(StartsWith("CommError"), HasSubstr("rank 2 aborted: the operator"))));
+  EXPECT_LT(Clock::now() - start, kPatience / 4);
 }
 
 TEST(ShmFailures, AbortFromAnotherThreadEndsATransferInFlight) {
@@ -119,6 +121,7 @@ TEST(ShmFailures, EpilogueThatThrowsEndsTheCallEverywhere) {
 }
 
 TEST(ShmFailures, LeavingWithoutShutdownIsNamedAtOnce) {
+  const auto start = Clock::now();
   const auto errors = run_ranks(3, kPatience, [&](Collective& comm) {
     comm.barrier("together")->wait();
     if (comm.rank() == 0) return;
@@ -127,6 +130,7 @@ TEST(ShmFailures, LeavingWithoutShutdownIsNamedAtOnce) {
   EXPECT_EQ(errors[0], "");
   EXPECT_THAT(errors[1], HasSubstr("rank 0 left without shutdown()"));
   EXPECT_THAT(errors[2], HasSubstr("rank 0 left without shutdown()"));
+  EXPECT_LT(Clock::now() - start, kPatience / 4);
 }
 
 TEST(ShmFailures, WhatAllRanksHaveComeToIsNotLostWithARankThatLeavesThen) {
