@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <span>
-#include <thread>
 
 #include "checkpoint/file_writer.h"
 #include "checkpoint/names.h"
@@ -13,7 +12,6 @@ namespace zero::checkpoint {
 namespace {
 
 constexpr std::uint64_t kMaxLatestBytes = 256;
-constexpr std::chrono::milliseconds kLockPause{10};
 
 }  // namespace
 
@@ -28,29 +26,6 @@ void ensure_root(FileSystem& files, const std::string& root) {
     if (error.code() != EEXIST) throw;  // Another job was faster.
   }
   files.fsync_directory(parent_path(root));
-}
-
-std::unique_ptr<FileLock> lock_root(FileSystem& files, const std::string& root,
-                                    std::chrono::milliseconds wait) {
-  const auto deadline = std::chrono::steady_clock::now() + wait;
-  std::unique_ptr<FileLock> lock;
-  try {
-    lock = files.lock(join_path(root, kLockName));
-    while (lock == nullptr && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(kLockPause);
-      lock = files.lock(join_path(root, kLockName));
-    }
-  } catch (const FileError& error) {
-    if (error.code() != ENOLCK && error.code() != ENOSYS && error.code() != EOPNOTSUPP) throw;
-    throw FileError(
-        "a lock; set Hdf5StoreOptions::lock to false if only one job saves here (flock)", root,
-        error.code());
-  }
-  ZERO_REQUIRE(lock != nullptr,
-               "a save or a removal is under way in this root, wait for it or give each job a root "
-               "of its own: " +
-                   root);
-  return lock;
 }
 
 void remove_checkpoint_directory(FileSystem& files, const std::string& path) {

@@ -2,7 +2,6 @@
 
 /// What the store and its writers do to directories.
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,15 +14,11 @@ namespace zero::checkpoint {
 /// Makes the root, and its name durable, unless it is there.
 void ensure_root(FileSystem& files, const std::string& root);
 
-/// Throws ContractError if somebody else holds the lock for longer than `wait`.
-std::unique_ptr<FileLock> lock_root(FileSystem& files, const std::string& root,
-                                    std::chrono::milliseconds wait = {});
-
 /// Unlinks the files that a checkpoint may have, then removes the directory. What else is in it
 /// makes it fail.
 void remove_checkpoint_directory(FileSystem& files, const std::string& path);
 
-/// Removes .tmp-* and .del-*; returns what could not be removed and why. REQUIRES the lock.
+/// Removes .tmp-* and .del-*; returns what could not be removed and why. REQUIRES RootLock::kSave.
 std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& root);
 
 /// A directory that an interrupted save or removal has left, unless one is under way.

@@ -62,4 +62,9 @@ std::string parent_path(std::string_view path) {
   return path.empty() ? "/" : std::string(path);
 }
 
+std::string base_name(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
 }  // namespace zero::checkpoint

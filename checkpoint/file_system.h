@@ -42,6 +42,13 @@ class File {
   /// Throws FileError. The file counts as closed either way.
   virtual void close() = 0;
   virtual std::uint64_t size() = 0;
+  /// How many of these bytes are stored, about: at least `enough`, if there are so many. The others
+  /// are holes, which take no room on the disk. A file system that does not tell has none.
+  virtual std::uint64_t stored_bytes(std::uint64_t offset, std::uint64_t size,
+                                     std::uint64_t enough) {
+    static_cast<void>(offset), static_cast<void>(enough);
+    return size;
+  }
 };
 
 enum class FileKind { kMissing, kRegular, kDirectory, kOther };
@@ -58,15 +65,25 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
+/// What a symbolic link at the end of a path counts as. Those on the way to it are always followed.
+enum class Links {
+  kRefuse,  ///< An error. For names that libzero makes: nobody redirects a checkpoint's files.
+  kFollow,  ///< What it leads to. For files that a person names.
+};
+
+/// Who may hold a lock at the same time.
+enum class Sharing { kShared, kAlone };
+
 /// All functions may be called from several threads, and throw FileError unless they say otherwise.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
   /// A new file to write; EEXIST if the name is taken, whatever by.
   virtual std::unique_ptr<File> create(const std::string& path) = 0;
-  /// An existing regular file to read; ELOOP for a symbolic link, EINVAL for what is no regular
-  /// file.
-  virtual std::unique_ptr<File> open(const std::string& path) = 0;
+  /// An existing regular file to read; ELOOP for a symbolic link that is refused or leads in a
+  /// circle, EINVAL for what is no regular file.
+  virtual std::unique_ptr<File> open(const std::string& path, Links links) = 0;
+  std::unique_ptr<File> open(const std::string& path) { return open(path, Links::kRefuse); }
   virtual void make_directory(const std::string& path) = 0;
   virtual void fsync_directory(const std::string& path) = 0;
   /// Fails with EEXIST if `to` exists.
@@ -83,6 +100,8 @@ class FileSystem {
   virtual std::uint64_t free_bytes(const std::string& path) = 0;
   /// Creates the file if it is missing and locks it; null if somebody else holds it.
   virtual std::unique_ptr<FileLock> lock(const std::string& path) = 0;
+  /// Locks a directory that exists; null if somebody else's lock does not go with that.
+  virtual std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) = 0;
 };
 
 /// The operating system's.
@@ -104,5 +123,8 @@ std::string join_path(std::string_view folder, std::string_view name);
 /// The folder that holds `path`: "a/b" -> "a", "b" -> ".", "/" -> "/". Trailing slashes do not
 /// count.
 std::string parent_path(std::string_view path);
+
+/// The last component: "a/b" -> "b", "a/b//" -> "b", "b" -> "b".
+std::string base_name(std::string_view path);
 
 }  // namespace zero::checkpoint

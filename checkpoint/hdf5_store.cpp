@@ -8,7 +8,9 @@
 #include "checkpoint/file_reader.h"
 #include "checkpoint/hdf5_reader.h"
 #include "checkpoint/hdf5_writer.h"
+#include "checkpoint/locks.h"
 #include "checkpoint/names.h"
+#include "checkpoint/place.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -42,7 +44,7 @@ class Hdf5Store : public Store {
     validate(common, world_size);
     ensure_root(*files_, root_);
     std::unique_ptr<FileLock> lock;
-    if (options_.lock) lock = lock_root(*files_, root_, options_.lock_wait);
+    if (options_.lock) lock = lock_root(*files_, root_, RootLock::kSave, options_.lock_wait);
     require_missing(common.step);
     std::vector<std::string> warnings;
     if (lock) warnings = remove_leftovers(*files_, root_);
@@ -75,7 +77,7 @@ class Hdf5Store : public Store {
   void remove(std::int64_t step) override {
     require_present(step);
     std::unique_ptr<FileLock> lock;
-    if (options_.lock) lock = lock_root(*files_, root_, options_.lock_wait);
+    if (options_.lock) lock = lock_root(*files_, root_, RootLock::kSave, options_.lock_wait);
     const std::string doomed = join_path(root_, doomed_name(step, random_attempt()));
     files_->rename_new(path(step), doomed);
     files_->fsync_directory(root_);
@@ -87,10 +89,8 @@ class Hdf5Store : public Store {
 
   Manifest checked_manifest(std::int64_t step) const {
     Manifest manifest = read_manifest(*files_, path(step));
-    if (manifest.step != step) {
-      throw FormatError("a checkpoint lies under the name of another step, rename it back: step " +
-                        std::to_string(manifest.step) + " in " + path(step));
-    }
+    const std::string problem = problem_of_name(path(step), manifest.step);
+    if (!problem.empty()) throw FormatError(problem);
     return manifest;
   }
 

@@ -9,6 +9,7 @@ namespace {
 constexpr std::string_view kStep = "step_";
 constexpr std::string_view kTemporary = ".tmp-";
 constexpr std::string_view kDoomed = ".del-";
+constexpr std::string_view kExport = ".zero-export-";
 constexpr std::size_t kStepDigits = 12;
 constexpr std::size_t kStepNameSize = kStep.size() + kStepDigits;
 
@@ -66,6 +67,14 @@ bool is_leftover_name(std::string_view name) {
   if (name.size() != kStepNameSize + 1 + 16 || name[kStepNameSize] != '-') return false;
   return parse_step_name(name.substr(0, kStepNameSize)).has_value() &&
          is_attempt(name.substr(kStepNameSize + 1));
+}
+
+std::string export_temporary_name(std::string_view attempt) {
+  return std::string(kExport) + std::string(attempt);
+}
+
+bool is_export_temporary_name(std::string_view name) {
+  return skip(name, kExport) && is_attempt(name);
 }
 
 bool is_attempt(std::string_view text) noexcept {

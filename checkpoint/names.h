@@ -15,6 +15,7 @@ inline constexpr std::string_view kViewName = "view.h5";
 inline constexpr std::string_view kLatestName = "LATEST";
 inline constexpr std::string_view kLatestTemporaryName = "LATEST.tmp";
 inline constexpr std::string_view kLockName = ".lock";
+inline constexpr std::string_view kJobLockName = ".job.lock";
 
 /// "step_000000000400".
 std::string step_name(std::int64_t step);
@@ -25,6 +26,10 @@ std::string temporary_name(std::int64_t step, std::string_view attempt);
 std::string doomed_name(std::int64_t step, std::string_view attempt);
 /// Either of the two.
 bool is_leftover_name(std::string_view name);
+
+/// ".zero-export-0123456789abcdef": a file of an export that has not got its name yet.
+std::string export_temporary_name(std::string_view attempt);
+bool is_export_temporary_name(std::string_view name);
 
 /// 16 lowercase hexadecimal digits.
 bool is_attempt(std::string_view text) noexcept;

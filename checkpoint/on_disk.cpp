@@ -76,6 +76,20 @@ class DiskFile : public File {
     if (::fstat(descriptor_.get(), &status) != 0) throw FileError("fstat", path_, errno);
     return static_cast<std::uint64_t>(status.st_size);
   }
+  std::uint64_t stored_bytes(std::uint64_t offset, std::uint64_t size,
+                             std::uint64_t enough) override {
+    const auto end = static_cast<off_t>(offset + size);
+    std::uint64_t stored = 0;
+    for (auto at = static_cast<off_t>(offset); at < end && stored < enough;) {
+      const off_t begin = ::lseek(descriptor_.get(), at, SEEK_DATA);
+      if (begin < 0 && errno == ENXIO) return stored;  // nothing but a hole follows
+      const off_t hole = begin < 0 ? -1 : ::lseek(descriptor_.get(), begin, SEEK_HOLE);
+      if (hole < 0) return size;  // it does not tell
+      stored += static_cast<std::uint64_t>(std::max<off_t>(std::min(hole, end) - begin, 0));
+      at = hole;
+    }
+    return stored;
+  }
 
  private:
   Descriptor descriptor_;
@@ -110,9 +124,11 @@ class Disk : public FileSystem {
         open_descriptor("create", path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW), path);
   }
 
-  std::unique_ptr<File> open(const std::string& path) override {
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override {
     // Without O_NONBLOCK a pipe put in a file's place would block for ever.
-    Descriptor descriptor = open_descriptor("open", path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const int flags = O_RDONLY | O_NONBLOCK | (links == Links::kRefuse ? O_NOFOLLOW : 0);
+    Descriptor descriptor = open_descriptor("open", path, flags);
     struct stat status;
     if (::fstat(descriptor.get(), &status) != 0) throw FileError("fstat", path, errno);
     if (!S_ISREG(status.st_mode)) throw FileError("open", path, EINVAL);
@@ -187,8 +203,18 @@ class Disk : public FileSystem {
   }
 
   std::unique_ptr<FileLock> lock(const std::string& path) override {
-    Descriptor descriptor = open_descriptor("lock", path, O_RDWR | O_CREAT | O_NOFOLLOW);
-    if (uninterrupted([&] { return ::flock(descriptor.get(), LOCK_EX | LOCK_NB); }) == 0) {
+    return locked(open_descriptor("lock", path, O_RDWR | O_CREAT | O_NOFOLLOW), path, LOCK_EX);
+  }
+
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override {
+    return locked(open_descriptor("lock", path, O_RDONLY | O_DIRECTORY), path,
+                  sharing == Sharing::kAlone ? LOCK_EX : LOCK_SH);
+  }
+
+ private:
+  static std::unique_ptr<FileLock> locked(Descriptor descriptor, const std::string& path,
+                                          int operation) {
+    if (uninterrupted([&] { return ::flock(descriptor.get(), operation | LOCK_NB); }) == 0) {
       return std::make_unique<DiskLock>(std::move(descriptor));
     }
     if (errno == EWOULDBLOCK) return nullptr;

@@ -9,6 +9,7 @@
 #include "checkpoint/file_writer.h"
 #include "checkpoint/hdf5_check.h"
 #include "checkpoint/names.h"
+#include "checkpoint/place.h"
 #include "checkpoint/view_file.h"
 
 namespace zero::checkpoint {
@@ -83,6 +84,7 @@ class FileVerifier {
 
   bool check_blocks(const DatasetRecord& data, const DatasetRecord& blocks,
                     std::vector<Finding>& findings) {
+    require_stored(file_, record_.name, blocks);
     std::vector<std::byte> expected(blocks.bytes);
     read_all(file_, expected, blocks.offset, record_.name);
     // Damaged hashes name no block; where they are read as a dataset of their own, they are
@@ -155,14 +157,8 @@ class DirectoryVerifier {
       report(std::string(kManifestName), error.what());
       return false;
     }
-    std::string name = directory_;
-    while (!name.empty() && name.back() == '/') name.pop_back();
-    name = name.substr(name.rfind('/') + 1);
-    const auto step = parse_step_name(name);
-    if (step && *step != manifest_.step) {
-      report("", "the directory's name is that of another step than its manifest's, " +
-                     std::to_string(manifest_.step));
-    }
+    const std::string problem = problem_of_name(directory_, manifest_.step);
+    if (!problem.empty()) report("", problem);
     return true;
   }
 

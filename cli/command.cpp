@@ -40,6 +40,11 @@ CLI::Validator one_of(std::vector<std::string> names) {
   return CLI::IsMember(std::move(names)).description("");
 }
 
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](std::string& text) { return text.empty() ? "it is empty" : std::string(); }, "");
+}
+
 CLI::Validator as_bytes() {
   return CLI::Validator(
       [](std::string& text) {

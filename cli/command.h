@@ -34,6 +34,9 @@ CLI::Validator in_range(int low, int high);
 
 CLI::Validator one_of(std::vector<std::string> names);
 
+/// For texts of which an empty one would mean something else than it says: everything, mostly.
+CLI::Validator not_empty();
+
 /// Turns what parse_bytes() takes into a number.
 CLI::Validator as_bytes();
 

@@ -55,7 +55,8 @@ std::string json_of(const std::string& directory, const checkpoint::ExportResult
   return to_text(Json{{"directory", directory},
                       {"files", result.files},
                       {"bytes", result.bytes},
-                      {"aliases", result.aliases}});
+                      {"aliases", result.aliases},
+                      {"warnings", result.warnings}});
 }
 
 std::string text_of(const checkpoint::ExportResult& result) {
@@ -77,6 +78,7 @@ int export_parameters(const Options& options) {
     result = checkpoint::export_parameters(*reader, *files, options.out, how);
   });
   print(options.json ? json_of(directory, result) : text_of(result));
+  for (const std::string& warning : result.warnings) complain("warning: " + warning);
   return kOk;
 }
 
@@ -88,7 +90,10 @@ Command add_export_command(CLI::App& app) {
   parser->add_option("DIR", options->path, "A checkpoint's directory, or a root")
       ->required()
       ->type_name("");
-  parser->add_option("OUT", options->out, "The file to write")->required()->type_name("");
+  parser->add_option("OUT", options->out, "The file to write")
+      ->required()
+      ->type_name("")
+      ->check(not_empty());
   parser->add_option("--format", options->format, "safetensors (default) or h5")
       ->type_name("NAME")
       ->check(one_of({"safetensors", "h5"}));

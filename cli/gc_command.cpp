@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "checkpoint/hdf5_store.h"
+#include "checkpoint/locks.h"
 #include "checkpoint/verify.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/exit_code.h"
@@ -30,11 +31,11 @@ Without --apply nothing is changed: it says what would go and why. What goes: di
 crashes have left; with --keep, whole checkpoints but the newest N and those whose step is a
 multiple of --keep-every; with --damaged, damaged ones (zero list says why they are). The newest
 whole checkpoint never goes; with --apply every byte of it is checked before older ones go. While a
-save is under way nothing is removed.
+save is under way, or a training job lives that saves here, nothing is removed.
 
 Exit code: 0 done, or nothing to do; 1 the newest checkpoint is damaged, nothing was removed;
-2 wrong usage; 3 something could not be removed, a save is under way, or there is no such root;
-128 + signal when stopped between two checkpoints.)"};
+2 wrong usage; 3 something could not be removed, a save is under way, a job lives that saves here,
+or there is no such root; 128 + signal when stopped between two checkpoints.)"};
 
 struct GcOptions {
   std::string path;
@@ -52,11 +53,18 @@ struct Outcome {
   int signal = 0;                     ///< That stopped it; 0: none did.
 };
 
-/// Throws IoError if somebody saves or removes here.
+/// Throws IoError if a job that saves here lives.
+void require_no_job(FileSystem& files, const std::string& root) {
+  const std::string job = problem_of_job(files, root);
+  if (!job.empty()) throw IoError(job);
+}
+
+/// Throws IoError if somebody saves or removes here, or a job lives.
 std::unique_ptr<checkpoint::FileLock> lock_for_gc(FileSystem& files, const std::string& root) {
+  require_no_job(files, root);
   try {
-    return checkpoint::lock_root(files, root);
-  } catch (const ContractError& busy) {
+    return checkpoint::lock_root(files, root, checkpoint::RootLock::kSave);
+  } catch (const checkpoint::RootBusy& busy) {
     throw IoError(busy.what());
   }
 }
@@ -173,7 +181,10 @@ int gc(const GcOptions& options) {
       return kNo;
     }
   }
-  if (options.apply) outcome = apply(*files, *store, options.path, plan);
+  if (options.apply) {
+    require_no_job(*files, options.path);  // checking every byte takes long: one may have come
+    outcome = apply(*files, *store, options.path, plan);
+  }
   const Outcome* applied = options.apply ? &outcome : nullptr;
   print(options.json ? json_of(options.path, plan, applied)
                      : text_of(plan, applied, width_of_output()));
@@ -202,6 +213,7 @@ Command add_gc_command(CLI::App& app) {
       ->needs(keep);
   parser->add_option("--run", options->run_id, "Count and remove old ones of this run only")
       ->type_name("ID")
+      ->check(not_empty())
       ->needs(keep);
   parser->add_flag("--damaged", options->damaged, "Remove damaged ones, too");
   parser->add_flag("--apply", options->apply, "Remove; without it, only say what would go");

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "checkpoint/locks.h"
 #include "checkpoint/names.h"
 
 namespace zero::cli {
 namespace {
 
 using checkpoint::FileSystem;
+using checkpoint::RootLock;
 
 std::string why_old(const checkpoint::RetentionRule& rule) {
   std::string why = "not among the newest " + std::to_string(rule.keep);
@@ -26,20 +28,29 @@ std::uint64_t size_of_damaged(FileSystem& files, const std::string& path) {
 }
 
 /// Whether what is unfinished belongs to a save that is under way: whoever saves holds the lock.
-/// Never creates it. What cannot be told goes into `note`.
+/// What cannot be told goes into `note`.
 bool is_under_way(FileSystem& files, const std::string& root, std::string& note) {
-  const std::string lock = checkpoint::join_path(root, checkpoint::kLockName);
   try {
-    if (files.status(lock).kind == checkpoint::FileKind::kMissing) {
+    if (files.status(checkpoint::join_path(root, checkpoint::kLockName)).kind ==
+        checkpoint::FileKind::kMissing) {
       note = "this root has no lock: what is unfinished may belong to a save under way";
       return false;
     }
-    if (files.lock(lock)) return false;
+    if (!checkpoint::is_held(files, root, RootLock::kSave)) return false;
     note = "a save or a removal is under way: what is unfinished may be its own, and stays";
     return true;
   } catch (const checkpoint::FileError& error) {
     note = std::string("what is unfinished may belong to a save under way: ") + error.what();
     return false;
+  }
+}
+
+/// What there is to say about a job that saves here; empty if there is none, or nobody may know.
+std::string note_of_job(FileSystem& files, const std::string& root) {
+  try {
+    return problem_of_job(files, root);
+  } catch (const checkpoint::FileError&) {  // --apply will say it
+    return {};
   }
 }
 
@@ -60,10 +71,19 @@ std::uint64_t GcPlan::bytes() const {
   return bytes;
 }
 
+std::string problem_of_job(FileSystem& files, const std::string& root) {
+  if (!checkpoint::is_held(files, root, RootLock::kJob)) return {};
+  return "a job lives that saves into this root and removes old checkpoints by its own rule, so "
+         "--apply removes nothing; wait for its end. It holds the lock " +
+         checkpoint::join_path(root, checkpoint::kJobLockName);
+}
+
 GcPlan plan_gc(FileSystem& files, checkpoint::Store& store, const std::string& root,
                const GcRules& rules, bool has_lock) {
   GcPlan plan;
   add_leftovers(plan, files, root, has_lock);
+  const std::string job = note_of_job(files, root);
+  if (!job.empty()) plan.note += (plan.note.empty() ? "" : "; ") + job;
   const checkpoint::Listing listing = store.list();
   const std::vector<std::int64_t> old = checkpoint::steps_to_remove(listing, rules.retention);
   for (const checkpoint::StepInfo& info : listing.steps) {

@@ -34,6 +34,9 @@ struct GcPlan {
   std::uint64_t bytes() const;  ///< Of the doomed.
 };
 
+/// Empty, or why nothing may be removed: a job that saves into this root lives. Throws IoError.
+std::string problem_of_job(checkpoint::FileSystem& files, const std::string& root);
+
 /// Looks, and changes nothing. The newest whole checkpoint is never among the doomed, nor what the
 /// file system refused to show; directories of a save that is under way are not either, as far as
 /// the root's lock can tell, unless the caller `has_lock`. Throws IoError.

@@ -66,7 +66,8 @@ Command add_inspect_command(CLI::App& app) {
       ->required()
       ->type_name("");
   parser->add_option("--parameter", options->parameter, "Show one parameter, and where it lies")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(not_empty());
   parser->add_flag("--json", options->json, "Print JSON");
   return {parser, [options] { return inspect(*options); }};
 }

@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "checkpoint/hdf5_store.h"
-#include "checkpoint/names.h"
+#include "checkpoint/place.h"
 #include "libzero/base/error.h"
 
 namespace zero::cli {
@@ -24,32 +24,21 @@ void require_directory(const std::string& path) {
     throw IoError("a directory cannot be looked at: " + error.message() + ": '" + path + "'");
   }
   if (status.type() != std::filesystem::file_type::directory) {
-    throw IoError("this is no directory, name a checkpoint's directory or the root of several: '" +
-                  path + "'");
+    throw IoError(
+        "this is no directory; a checkpoint is the directory that holds MANIFEST.json, name that "
+        "or "
+        "the root of several: '" +
+        path + "'");
   }
-}
-
-bool has_manifest(FileSystem& files, const std::string& path) {
-  const std::string manifest = checkpoint::join_path(path, checkpoint::kManifestName);
-  return files.status(manifest).kind != FileKind::kMissing;
-}
-
-std::string name_of(std::string_view path) {
-  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
-  return std::string(path.substr(path.rfind('/') + 1));
 }
 
 }  // namespace
 
 std::string find_checkpoint(FileSystem& files, const std::string& path) {
   require_directory(path);
-  if (has_manifest(files, path)) return path;
-  std::string newest;  // names have a fixed number of digits: their order is the steps'
-  for (const std::string& name : files.list(path)) {
-    if (checkpoint::parse_step_name(name)) newest = name;
-  }
-  if (!newest.empty()) return checkpoint::join_path(path, newest);
-  if (checkpoint::parse_step_name(name_of(path))) return path;  // damaged: let others say how
+  const checkpoint::Place place = checkpoint::look_at_place(files, path);
+  if (place.is_checkpoint) return path;
+  if (!place.steps.empty()) return checkpoint::join_path(path, place.steps.front());
   throw IoError(
       "there is no checkpoint here, name a checkpoint's directory or the root of several: '" +
       path + "'");
@@ -64,14 +53,14 @@ std::unique_ptr<checkpoint::Reader> open_place(const std::shared_ptr<FileSystem>
 }
 
 void require_name_of_step(const std::string& directory, std::int64_t step) {
-  const auto named = checkpoint::parse_step_name(name_of(directory));
-  if (!named || *named == step) return;
-  throw FormatError("a checkpoint lies under the name of another step, rename it back: step " +
-                    std::to_string(step) + " in '" + directory + "'");
+  const std::string problem = checkpoint::problem_of_name(directory, step);
+  if (!problem.empty()) throw FormatError(problem);
 }
 
 void require_no_checkpoint(FileSystem& files, const std::string& path) {
-  ZERO_REQUIRE(!has_manifest(files, path),
+  if (files.status(path).kind == FileKind::kMissing) return;
+  require_directory(path);
+  ZERO_REQUIRE(!checkpoint::look_at_place(files, path).is_checkpoint,
                "this is one checkpoint's directory, name the root that holds it: '" + path + "'");
 }
 

@@ -25,7 +25,8 @@ void require_name_of_step(const std::string& directory, std::int64_t step);
 /// Throws IoError unless `path` is a directory, ContractError if that is a checkpoint's own.
 void require_root(checkpoint::FileSystem& files, const std::string& path);
 
-/// Throws ContractError if `path`, which may be missing, is a checkpoint's own directory.
+/// Throws ContractError if `path`, which may be missing, is a checkpoint's own directory, IoError
+/// if it is no directory.
 void require_no_checkpoint(checkpoint::FileSystem& files, const std::string& path);
 
 }  // namespace zero::cli

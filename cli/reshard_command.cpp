@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "checkpoint/file_reader.h"
 #include "checkpoint/hdf5_store.h"
+#include "checkpoint/locks.h"
 #include "checkpoint/names.h"
 #include "checkpoint/tools/reshard.h"
 #include "cli/checkpoint_commands.h"
@@ -27,9 +29,9 @@ SRC is a checkpoint's directory, or a root, whose newest checkpoint is meant; it
 is a root, made if it is missing: it gets the same step of the same run, whole or not at all. What
 was written is compared with the source (digests of every state) before it counts.
 
-Exit code: 0 done; 1 SRC is damaged; 2 wrong usage, DST has the step already, or somebody saves
-there; 3 there is no SRC, or files cannot be read or written; 128 + signal when stopped: DST then
-has no new step.)"};
+Exit code: 0 done; 1 SRC is damaged; 2 wrong usage, or DST has the step already; 3 there is no SRC,
+files cannot be read or written, or a job lives that saves into DST; 128 + signal when stopped: DST
+then has no new step.)"};
 
 struct Options {
   std::string source;
@@ -67,10 +69,21 @@ std::string text_of(const std::string& directory, const checkpoint::StepInfo& so
   return text + table.text(width_of_output());
 }
 
-int reshard(const Options& options) {
+/// Keeps jobs that save out of a root that exists: one would find a step in it that is not its own.
+/// Null for a root that is to be made.
+std::unique_ptr<checkpoint::FileLock> keep_jobs_out(checkpoint::FileSystem& files,
+                                                    const std::string& root) {
+  if (files.status(root).kind == checkpoint::FileKind::kMissing) return nullptr;
+  return checkpoint::lock_root(files, root, checkpoint::RootLock::kJob, checkpoint::kLookWait);
+}
+
+int reshard_alone(const Options& options) {
   const auto files = checkpoint::on_disk();
-  const auto source = open_place(files, options.source);
+  const std::string from = find_checkpoint(*files, options.source);
+  const auto source = open_place(files, from);
+  checkpoint::require_whole_common(*files, from);
   require_no_checkpoint(*files, options.destination);
+  const auto lock = keep_jobs_out(*files, options.destination);
   checkpoint::Hdf5StoreOptions store_options;
   store_options.created = current_time();
   store_options.writer = "zero reshard " ZERO_VERSION;
@@ -87,6 +100,14 @@ int reshard(const Options& options) {
   return kOk;
 }
 
+int reshard(const Options& options) {
+  try {
+    return reshard_alone(options);
+  } catch (const checkpoint::RootBusy& busy) {
+    throw IoError(busy.what());
+  }
+}
+
 }  // namespace
 
 Command add_reshard_command(CLI::App& app) {
@@ -97,7 +118,8 @@ Command add_reshard_command(CLI::App& app) {
       ->type_name("");
   parser->add_option("DST", options->destination, "The root to write into")
       ->required()
-      ->type_name("");
+      ->type_name("")
+      ->check(not_empty());
   parser->add_option("--world", options->world_size, "How many ranks will load it")
       ->required()
       ->type_name("M")

@@ -12,12 +12,14 @@ import tempfile
 import time
 import unittest
 
+import jobs
 import ranks
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "minigpt", "data", "tinyshakespeare.txt")
 STEPS = 24
 SMALL = ["--data", DATA, "--layers", "1", "--width", "64", "--heads", "2", "--context", "64", "--batch", "8", "--micro-batch",
          "2", "--steps", str(STEPS), "--warmup", "3", "--eval-every", "0", "--sample", "0", "--precision", "fp32"]
+AT_STEP = rf"step %d/{STEPS}\b"
 WORLDS = (1, 2, 4)
 SEED = int(os.environ.get("ZERO_TEST_SEED", "20240611"))
 
@@ -46,73 +48,8 @@ def losses(path):
     return result
 
 
-def descendants(pid):
-    found, left = [], [pid]
-    while left:
-        try:
-            with open(f"/proc/{left[-1]}/task/{left.pop()}/children", encoding="ascii") as file:
-                children = [int(word) for word in file.read().split()]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        found += children
-        left += children
-    return found
-
-
-def pid_of_rank(launcher, rank):
-    """The process of one rank below `zero run`; None if it is gone."""
-    for pid in descendants(launcher.pid):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                variables = file.read().split(b"\0")
-            with open(f"/proc/{pid}/comm", encoding="ascii") as file:
-                is_trainer = file.read().strip() == "minigpt"
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        if is_trainer and b"RANK=%d" % rank in variables:
-            return pid
-    return None
-
-
-class Job:
-    """A run under `zero run` that is looked at while it goes on."""
-
-    def __init__(self, test, world, *extra):
-        self.process = ranks.start(minigpt(*extra), world)
-        self.lines = []
-        test.addCleanup(self.end)
-
-    def wait_for(self, pattern):
-        """True if a line matches before the run ends."""
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if re.search(pattern, line):
-                return True
-        return False
-
-    def wait_for_step(self, step):
-        return self.wait_for(rf"step {step}/{STEPS}\b")
-
-    def signal(self, rank, number):
-        pid = pid_of_rank(self.process, rank)
-        if pid is None:
-            return False
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return False
-        return True
-
-    def rest(self):
-        """Waits for the end; returns exit code and everything that was said."""
-        self.lines += self.process.stdout.readlines()
-        return self.process.wait(timeout=100 * ranks.SLOWDOWN), "".join(self.lines)
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
+def job_of(test, world, *extra):
+    return jobs.Job(test, minigpt(*extra), world)
 
 
 class Resume(unittest.TestCase):
@@ -153,8 +90,8 @@ class Resume(unittest.TestCase):
 
     def test_kill_9_of_a_rank_in_mid_run_then_resume_on_one_rank(self):
         for extra in ((), ("--async-save",)):
-            job = Job(self, 4, "--checkpoint", self.root, "--save-every", "2", "--log", self.log, *extra)
-            self.assertTrue(job.wait_for_step(9), job.lines)
+            job = job_of(self, 4, "--checkpoint", self.root, "--save-every", "2", "--log", self.log, *extra)
+            self.assertTrue(job.wait_for(AT_STEP % 9), job.lines)
             self.assertTrue(job.signal(2, signal.SIGKILL))
             code, text = job.rest()
             self.assertEqual(code, 128 + 9, text)
@@ -189,8 +126,8 @@ class Resume(unittest.TestCase):
         for number, name in ((signal.SIGTERM, "SIGTERM"), (signal.SIGUSR1, "SIGUSR1")):
             for rank, extra in ((0, ()), (1, ("--async-save",))):
                 with self.subTest(signal=name, rank=rank):
-                    job = Job(self, 2, "--checkpoint", self.root, "--log", self.log, *extra)
-                    self.assertTrue(job.wait_for_step(3), job.lines)
+                    job = job_of(self, 2, "--checkpoint", self.root, "--log", self.log, *extra)
+                    self.assertTrue(job.wait_for(AT_STEP % 3), job.lines)
                     self.assertTrue(job.signal(rank, number))
                     code, text = job.rest()
                     self.assertEqual(code, 0, text)
@@ -205,8 +142,8 @@ class Resume(unittest.TestCase):
                     os.remove(self.log)
 
     def test_a_signal_without_checkpoint_says_that_nothing_was_saved(self):
-        job = Job(self, 2)
-        self.assertTrue(job.wait_for_step(3), job.lines)
+        job = job_of(self, 2)
+        self.assertTrue(job.wait_for(AT_STEP % 3), job.lines)
         self.assertTrue(job.signal(1, signal.SIGTERM))
         code, text = job.rest()
         self.assertEqual(code, 0, text)
@@ -224,9 +161,9 @@ class Resume(unittest.TestCase):
             extra = ("--async-save",) if dice.random() < 0.5 else ()
             victim, number = dice.randrange(world), dice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
             strike_at = (steps_in(self.root) or [0])[-1] + dice.randint(1, 9)
-            job = Job(self, world, "--checkpoint", self.root, "--save-every", "2", "--resume", "auto", "--reshard-on-load",
+            job = job_of(self, world, "--checkpoint", self.root, "--save-every", "2", "--resume", "auto", "--reshard-on-load",
                       "--log", self.log, *extra)
-            if job.wait_for_step(strike_at) and job.signal(victim, number):
+            if job.wait_for(AT_STEP % strike_at) and job.signal(victim, number):
                 accidents += 1
             code, text = job.rest()
             self.assertIn(code, (0, 128 + 9), text)
@@ -237,11 +174,11 @@ class Resume(unittest.TestCase):
         self.assertEqual([name for name in os.listdir(self.root) if name.startswith((".tmp", ".del"))], [])
 
     def test_two_jobs_in_one_root(self):
-        job = Job(self, 2, "--checkpoint", self.root, "--save-initial")
+        job = job_of(self, 2, "--checkpoint", self.root, "--save-initial")
         self.assertTrue(job.wait_for("step 0 saved"), job.lines)
-        os.kill(pid_of_rank(job.process, 0), signal.SIGSTOP)
+        os.kill(jobs.pid_of_rank(job.process, 0), signal.SIGSTOP)
         text = self.go(1, "--resume", "auto", "--reshard-on-load", code=2)
-        os.kill(pid_of_rank(job.process, 0), signal.SIGCONT)
+        os.kill(jobs.pid_of_rank(job.process, 0), signal.SIGCONT)
         self.assertIn("another job saves into this root", text)
         self.assertIn(os.path.join(self.root, ".job.lock"), text)
         code, text = job.rest()
@@ -279,6 +216,18 @@ class Resume(unittest.TestCase):
         with open(DATA, "rb") as source, open(other, "wb") as target:
             target.write(source.read(100000))
         self.assertIn("(--data and --context)", self.go(0, "--resume", "auto", "--data", other, code=2))
+
+    def test_flags_that_change_the_course_are_named_in_one_line_and_count(self):
+        self.go(0, "--stop-after", "1")
+        text = self.go(0, "--resume", "auto", "--stop-after", "2", "--stage", "1", "--save-every", "1")
+        self.assertNotIn("warning", text)
+        text = self.go(2, "--resume", "auto", "--reshard-on-load", "--batch", "16", "--lr", "0.002", "--weight-decay", "0.25")
+        self.assertEqual([line for line in ranks.without_prefix(text) if "warning" in line],
+                         ["warning: goes on with other flags, so the result will be another: --batch 16 (was 8), "
+                          "--lr 0.002 (was 0.001), --weight-decay 0.25 (was 0.1)"])
+        done = subprocess.run([ranks.ZERO, "inspect", "--json", step_directory(self.root, STEPS)], capture_output=True, text=True,
+                              check=False)
+        self.assertIn(0.25, [group["weight_decay"] for group in json.loads(done.stdout)["groups"]], done.stdout)
 
     def test_a_checkpoint_or_weights_that_are_not_there(self):
         nothing = os.path.join(self.folder, "nothing.safetensors")
@@ -345,7 +294,7 @@ class BadDisks(unittest.TestCase):
         self.folder = folder.name
         self.root = os.path.join(folder.name, "run")
 
-    def test_a_full_disk_ends_the_run_with_an_error_and_the_older_checkpoint_is_good(self):
+    def test_a_full_disk_costs_no_older_checkpoint_and_the_run_goes_on_when_there_is_room(self):
         disk = Mounted(self, self.folder, "3m")
         for extra in ((), ("--async-save",)):
             with self.subTest(extra=extra):

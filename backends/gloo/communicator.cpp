@@ -48,7 +48,7 @@ void Communicator::reduce_scatter(const ConstBuffer& in, const Buffer& out,
         transfers, scratch_, slices, in.data,
         [&](std::int64_t begin, std::int64_t count, std::span<const void* const> terms) {
           ordered_sum(terms, in.dtype, sums + begin, count, options.accumulate, options.epilogue,
-                      begin);
+                      begin, options.block_squares);
         });
   });
 }
@@ -145,7 +145,8 @@ void Communicator::barrier(std::string_view label) {
   mesh_.run(next_call(Operation::kBarrier, label), {}, [](Transfers&, const RollCall&) {});
 }
 
-std::unique_ptr<Communicator> Communicator::split(int color, int key) {
+std::unique_ptr<Communicator> Communicator::split(int color, int key,
+                                                  std::chrono::milliseconds patience) {
   CallHeader call = next_call(Operation::kSplit, "");
   call.color = color;
   call.key = key;
@@ -160,6 +161,8 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   std::sort(members.begin(), members.end());
   const auto self = std::find(members.begin(), members.end(), std::tuple(key, rank()));
   MeshOptions options = mesh_.options();
+  options.meeting_timeout = mesh_.options().timeout;
+  options.timeout = std::max(options.timeout, patience);
   options.rank = static_cast<int>(self - members.begin());
   options.size = static_cast<int>(members.size());
   const std::string prefix = "split-" + std::to_string(call.sequence) + "-" + std::to_string(color);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -27,7 +28,7 @@ class Communicator {
   void all_reduce(const Buffer& data, ReduceOp op, std::string_view label);
   void broadcast(const Buffer& data, int root, std::string_view label);
   void barrier(std::string_view label);
-  std::unique_ptr<Communicator> split(int color, int key);
+  std::unique_ptr<Communicator> split(int color, int key, std::chrono::milliseconds patience);
   void abort(std::string_view why) noexcept;
   void shutdown();
 

@@ -62,9 +62,10 @@ void Mesh::leave_meeting(const std::string& reason) {
 }
 
 void Mesh::connect(const Store& store) {
-  control_ = std::make_unique<Links>(*options_.device, rank(), size(), options_.timeout);
-  data_ = std::make_unique<Links>(*options_.device, rank(), size(), options_.timeout);
-  meet(store, rank(), size(), options_.timeout, *control_, *data_);
+  const auto meeting_timeout = options_.meeting_timeout.value_or(options_.timeout);
+  control_ = std::make_unique<Links>(*options_.device, rank(), size(), meeting_timeout);
+  data_ = std::make_unique<Links>(*options_.device, rank(), size(), meeting_timeout);
+  meet(store, rank(), size(), meeting_timeout, *control_, *data_);
   roll_call_.emplace(data_.get(), fate_, rank(), size());
   timekeeper_ = std::make_unique<Timekeeper>(options_.timeout, [this] { fate_.interrupt(); });
   letters_ = std::make_unique<LetterBox>(

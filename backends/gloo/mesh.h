@@ -24,7 +24,8 @@ struct MeshOptions {
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{};
-  std::shared_ptr<Device> device;  // null where size is 1
+  std::shared_ptr<Device> device;                                 // null where size is 1
+  std::optional<std::chrono::milliseconds> meeting_timeout = {};  // none: timeout
 };
 
 /// All ranks, connected to all others: runs calls, each opened by a roll call, and sees to it that

@@ -58,7 +58,8 @@ DType dtype_of(std::int32_t dtype) {
 int reduce_scatter(void* self, const zero_reduce_scatter_args* args, zero_message message) {
   return guarded(message, [&] {
     const DType dtype = dtype_of(args->dtype);
-    ReduceScatterOptions options{args->accumulate != 0, nullptr, label_of(args->label)};
+    ReduceScatterOptions options{args->accumulate != 0, nullptr, label_of(args->label),
+                                 args->block_squares};
     if (args->epilogue != nullptr) {
       options.epilogue = [args](std::int64_t begin, std::int64_t count) {
         args->epilogue(args->epilogue_context, begin, count);
@@ -114,18 +115,25 @@ void destroy(void* self) {
   delete static_cast<Communicator*>(self);
 }
 
-int split(void* self, std::int32_t color, std::int32_t key, zero_communicator* child,
-          std::int32_t* child_rank, std::int32_t* child_size, zero_message message);
+std::chrono::milliseconds limited(std::int64_t milliseconds) {
+  return std::min(std::chrono::milliseconds(milliseconds), kForever);
+}
+
+int split(void* self, std::int32_t color, std::int32_t key, std::int64_t patience_ms,
+          zero_communicator* child, std::int32_t* child_rank, std::int32_t* child_size,
+          zero_message message);
 
 zero_communicator table_for(Communicator* communicator) {
   return {communicator, reduce_scatter, all_gather, all_reduce, broadcast,
           barrier,      split,          abort,      shutdown,   destroy};
 }
 
-int split(void* self, std::int32_t color, std::int32_t key, zero_communicator* child,
-          std::int32_t* child_rank, std::int32_t* child_size, zero_message message) {
+int split(void* self, std::int32_t color, std::int32_t key, std::int64_t patience_ms,
+          zero_communicator* child, std::int32_t* child_rank, std::int32_t* child_size,
+          zero_message message) {
   return guarded(message, [&] {
-    std::unique_ptr<Communicator> communicator = self_of(self).split(color, key);
+    std::unique_ptr<Communicator> communicator =
+        self_of(self).split(color, key, limited(patience_ms));
     *child_rank = communicator ? communicator->rank() : -1;
     *child_size = communicator ? communicator->size() : 0;
     *child = table_for(communicator.release());
@@ -133,7 +141,7 @@ int split(void* self, std::int32_t color, std::int32_t key, zero_communicator* c
 }
 
 MeshOptions options_from(const zero_backend_config& config) {
-  const auto timeout = std::min(std::chrono::milliseconds(config.timeout_ms), kForever);
+  const auto timeout = limited(config.timeout_ms);
   MeshOptions options{config.rank, config.size, timeout, nullptr};
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     throw_contract_error("rank " + std::to_string(options.rank) + " of " +

@@ -14,12 +14,14 @@ std::string name_of_rank(int rank) {
 
 }  // namespace
 
-Circle::Circle(Board board, std::shared_ptr<Family> family, std::vector<int> processes)
+Circle::Circle(Board board, std::shared_ptr<Family> family, std::vector<int> processes,
+               std::chrono::milliseconds timeout)
     : board_(std::move(board)),
       family_(std::move(family)),
       processes_(std::move(processes)),
+      timeout_(timeout),
       fate_(board_),
-      waiter_(board_, fate_, family_->timeout, family_->may_spin),
+      waiter_(board_, fate_, timeout_, family_->may_spin),
       roll_call_(board_, waiter_),
       rows_(board_, fate_, waiter_) {
   watcher_ = family_->guard->watch([this](int process) { note_death(process); });
@@ -91,7 +93,7 @@ std::vector<std::string> Circle::exchange_texts(const std::string& text) {
 }
 
 std::string Circle::why_expired(const CallHeader& call) const {
-  const auto milliseconds = family_->timeout.count();
+  const auto milliseconds = timeout_.count();
   const std::vector<int> missing = roll_call_.missing();
   if (!roll_called_ && !missing.empty()) {
     return describe_absence(call, find_silent(board_, missing), milliseconds);

@@ -17,9 +17,11 @@
 
 namespace zero::shm {
 
+/// Longer timeouts count as this one: the clock must be able to add them.
+inline constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+
 /// What a communicator shares with those that split() makes of it.
 struct Family {
-  std::chrono::milliseconds timeout{};
   bool may_spin = false;
   std::shared_ptr<Guard> guard;
   std::shared_ptr<KeyValueStore> store;  ///< Lives as long: others may still need what serves it.
@@ -33,7 +35,8 @@ class Circle {
   using Body = std::function<void(Rows&, const RollCall&)>;
 
   /// processes[r] is the index of rank r's process in the guard.
-  Circle(Board board, std::shared_ptr<Family> family, std::vector<int> processes);
+  Circle(Board board, std::shared_ptr<Family> family, std::vector<int> processes,
+         std::chrono::milliseconds timeout);
   /// The others are told, unless shut_down() was called. Does not block.
   ~Circle();
   Circle(const Circle&) = delete;
@@ -42,6 +45,7 @@ class Circle {
   int rank() const { return board_.rank(); }
   int size() const { return board_.size(); }
   const std::shared_ptr<Family>& family() const { return family_; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
   int process_of(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
 
   /// A header with the next sequence number. Throws CommError if the communicator is dead.
@@ -73,6 +77,7 @@ class Circle {
   Board board_;
   const std::shared_ptr<Family> family_;
   const std::vector<int> processes_;
+  const std::chrono::milliseconds timeout_;
   Fate fate_;
   Waiter waiter_;
   RollCall roll_call_;

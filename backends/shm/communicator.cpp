@@ -48,7 +48,8 @@ WorkPtr Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOp
   const Payload payload = inline_payload(in.data, in.count * size_of(in.dtype));
   auto* const sums = static_cast<float*>(out.data);
   const auto sum = [&](std::int64_t begin, std::int64_t count, Parts terms) {
-    ordered_sum(terms, in.dtype, sums + begin, count, options.accumulate, options.epilogue, begin);
+    ordered_sum(terms, in.dtype, sums + begin, count, options.accumulate, options.epilogue, begin,
+                options.block_squares);
   };
   return run(call, payload, [&](Rows& rows, const RollCall& roll_call) {
     if (out.count == 0) return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,9 @@ class Communicator final : public Collective {
   WorkPtr all_reduce(Buffer data, ReduceOp op, std::string_view label) override;
   WorkPtr broadcast(Buffer data, int root, std::string_view label) override;
   WorkPtr barrier(std::string_view label) override;
-  std::shared_ptr<Collective> split(int color, int key) override;
+  using Collective::split;
+  std::shared_ptr<Collective> split(int color, int key,
+                                    std::chrono::milliseconds patience) override;
   void abort(std::string_view why) noexcept override;
   void shutdown() override;
 

@@ -14,8 +14,6 @@
 namespace zero::shm {
 namespace {
 
-constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-
 void check(const Options& options) {
   ZERO_REQUIRE(options.size >= 1 && options.rank >= 0 && options.rank < options.size,
                "shm: rank must be in 0..size-1: rank " + std::to_string(options.rank) + ", size " +
@@ -33,7 +31,6 @@ bool has_core_for_each(int ranks) {
 
 std::shared_ptr<Family> make_family(const Options& options, const Joining& joining) {
   auto family = std::make_shared<Family>();
-  family->timeout = std::min(options.timeout, kForever);
   family->may_spin = has_core_for_each(options.size);
   family->guard = std::make_shared<Guard>(joining.processes());
   family->store = options.store;
@@ -46,7 +43,8 @@ std::shared_ptr<Collective> make_communicator(const Options& options, const Join
     std::vector<int> processes(static_cast<std::size_t>(options.size));
     std::iota(processes.begin(), processes.end(), 0);
     auto circle =
-        std::make_unique<Circle>(board, make_family(options, joining), std::move(processes));
+        std::make_unique<Circle>(board, make_family(options, joining), std::move(processes),
+                                 std::min(options.timeout, kForever));
     return std::make_shared<Communicator>(std::move(circle));
   } catch (const std::exception& error) {
     // The others have this rank's word that it has joined.

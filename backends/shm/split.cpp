@@ -29,7 +29,8 @@ std::vector<std::string> of_members(const std::vector<std::string>& texts,
 
 }  // namespace
 
-std::shared_ptr<Collective> Communicator::split(int color, int key) {
+std::shared_ptr<Collective> Communicator::split(int color, int key,
+                                                std::chrono::milliseconds patience) {
   CallHeader call = next_call(Operation::kSplit, "");
   call.color = color;
   call.key = key;
@@ -58,7 +59,8 @@ std::shared_ptr<Collective> Communicator::split(int color, int key) {
   for (const int member : members) processes.push_back(circle_->process_of(member));
   Board board(joining->segment(), joining->geometry(), joining->rank());
   return std::make_shared<Communicator>(
-      std::make_unique<Circle>(std::move(board), circle_->family(), std::move(processes)));
+      std::make_unique<Circle>(std::move(board), circle_->family(), std::move(processes),
+                               std::max(circle_->timeout(), std::min(patience, kForever))));
 }
 
 }  // namespace zero::shm

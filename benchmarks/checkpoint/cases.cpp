@@ -14,6 +14,8 @@
 namespace zero::checkpoint::benchmark {
 namespace {
 
+using zero::benchmark::compare;
+
 constexpr std::size_t kSlice = std::size_t{8} << 20;
 
 template <class Byte, class Function>

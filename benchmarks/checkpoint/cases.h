@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/common/rounds.h"
 #include "model.h"
-#include "rounds.h"
 
 namespace zero::checkpoint::benchmark {
+
+using zero::benchmark::Comparison;
+using zero::benchmark::Contender;
+using zero::benchmark::Result;
 
 /// Runs all comparisons in `folder`, which must be empty and is empty afterwards. `place` becomes
 /// part of the ids.

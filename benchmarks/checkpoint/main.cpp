@@ -2,10 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/common/report.h"
 #include "cases.h"
 
 namespace zero::checkpoint::benchmark {
@@ -29,22 +29,6 @@ class Folder {
   std::filesystem::path path_;
 };
 
-nlohmann::ordered_json to_json(const Result& result) {
-  nlohmann::ordered_json json = {
-      {"id", result.id},
-      {"what", result.what},
-      {"value", result.value()},
-      {"limit",
-       result.limit == 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(result.limit)},
-      {"pass", result.pass()},
-      {"rounds", result.ours.size()},
-      {"ratio_of_minima", result.ratio_of_minima()},
-      {"ratio_of_callers_cpu_time", result.cpu_ratio()},
-      {"median_seconds", median_wall(result.ours)},
-      {"median_seconds_plain", median_wall(result.plain)}};
-  return json;
-}
-
 int run(int argc, char** argv) {
   CLI::App app{
       "Compares saving and loading with the plain system calls for the same bytes.\n"
@@ -67,15 +51,11 @@ int run(int argc, char** argv) {
     const Folder folder(directory);
     const std::string place = directory.starts_with("/dev/shm") ? "tmpfs" : "disk";
     for (const Result& result : run_cases(model, folder.path(), place, rounds)) {
-      json.push_back(to_json(result));
+      json.push_back(zero::benchmark::to_json(result));
       pass = pass && result.pass();
     }
   }
-  if (output.empty()) {
-    std::cout << json.dump(2) << '\n';
-  } else {
-    std::ofstream(output) << json.dump(2) << '\n';
-  }
+  zero::benchmark::write_report(output, json);
   return pass ? 0 : 1;
 }
 

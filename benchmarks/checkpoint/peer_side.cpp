@@ -1,6 +1,6 @@
 // libzero's side of peers.py: keeps a training state in memory and saves or loads it when told to.
 //
-// usage: checkpoint_peer_side MEBIBYTES ROOT
+// usage: checkpoint_peer_side MEBIBYTES ROOT [RANKS]
 // stdin: "save", "load" or "remove", one a line; stdout: seconds that it took, one line each.
 
 #include <chrono>
@@ -8,41 +8,64 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <thread>
 
 #include "checkpoint/hdf5_store.h"
+#include "checkpoint/ranks/save.h"
+#include "libzero/collective/threads.h"
 #include "model.h"
 
 namespace zero::checkpoint::benchmark {
 namespace {
 
-class Side {
+/// Rank `rank`'s share of every parameter and state.
+RankState share_of(const RankState& whole, int rank, int ranks) {
+  RankState share;
+  for (const StateView& state : whole.states) {
+    StateView& mine = share.states.emplace_back(StateView{state.name, state.dtype, {}, {}});
+    for (std::size_t i = 0; i < state.extents.size(); ++i) {
+      const std::int64_t count = state.extents[i].end;
+      const std::int64_t begin = count * rank / ranks, end = count * (rank + 1) / ranks;
+      mine.extents.push_back({state.extents[i].parameter, begin, end});
+      mine.pieces.push_back(
+          state.pieces[i].subspan(static_cast<std::size_t>(begin) * sizeof(float),
+                                  static_cast<std::size_t>(end - begin) * sizeof(float)));
+    }
+  }
+  return share;
+}
+
+/// One rank; driven by a thread of its own.
+class Rank {
  public:
-  Side(std::uint64_t bytes, const std::string& root)
-      : model_(bytes), store_(make_hdf5_store(on_disk(), root)) {
-    for (const auto& state : model_.memory()) copies_.emplace_back(state.begin(), state.end());
+  Rank(const Model& model, const std::string& root, std::shared_ptr<Collective> comm)
+      : model_(model), store_(make_hdf5_store(on_disk(), root)), comm_(std::move(comm)) {
+    part_.state = share_of(model.part(), comm_->rank(), comm_->size());
+    for (const StateView& state : part_.state.states) {
+      std::size_t bytes = 0;
+      for (const auto& piece : state.pieces) bytes += piece.size();
+      copies_.emplace_back(bytes);
+    }
   }
 
-  std::uint64_t bytes() const { return model_.bytes(); }
-
   void run(const std::string& command) {
-    if (command == "save") return save();
-    if (command == "load") return load();
-    if (command == "remove") return store_->remove(model_.common().step);
-    throw ContractError("no such command: " + command);
+    if (command == "save") {
+      save_on_ranks(*store_, model_.common(), part_, *comm_);
+    } else if (command == "load") {
+      load();
+    } else if (command == "remove") {
+      if (comm_->rank() == 0) store_->remove(model_.common().step);
+    } else {
+      throw ContractError("no such command: " + command);
+    }
   }
 
  private:
-  void save() {
-    const auto writer = store_->begin(model_.common(), 1);
-    writer->put(0, model_.part());
-    writer->commit();
-  }
-
   void load() {
     const auto reader = store_->open(model_.common().step);
     for (std::size_t i = 0; i < copies_.size(); ++i) {
       std::span<std::byte> rest = copies_[i];
-      const StateView& state = model_.part().states[i];
+      const StateView& state = part_.state.states[i];
       for (std::size_t j = 0; j < state.extents.size(); ++j) {
         const Extent& extent = state.extents[j];
         const std::size_t size = state.pieces[j].size();
@@ -52,17 +75,40 @@ class Side {
     }
   }
 
-  Model model_;
+  const Model& model_;
   std::unique_ptr<Store> store_;
+  std::shared_ptr<Collective> comm_;
+  RankPart part_;
   std::vector<std::vector<std::byte>> copies_;
 };
 
-int serve(const std::string& mebibytes, const std::string& root) {
-  Side side(std::stoull(mebibytes) << 20, root);
-  std::cout << side.bytes() << std::endl;
+void run_on_all(std::vector<Rank>& ranks, const std::string& command) {
+  std::vector<std::exception_ptr> errors(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        ranks[r].run(command);
+      } catch (...) {
+        errors[r] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+int serve(const std::string& mebibytes, const std::string& root, int world_size) {
+  const Model model(std::stoull(mebibytes) << 20);
+  std::vector<Rank> ranks;
+  for (const auto& comm : make_threads(world_size, std::chrono::minutes(10)))
+    ranks.emplace_back(model, root, comm);
+  std::cout << model.bytes() << std::endl;
   for (std::string command; std::getline(std::cin, command);) {
     const auto start = std::chrono::steady_clock::now();
-    side.run(command);
+    run_on_all(ranks, command);
     std::cout << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
               << std::endl;
   }
@@ -73,12 +119,12 @@ int serve(const std::string& mebibytes, const std::string& root) {
 }  // namespace zero::checkpoint::benchmark
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: checkpoint_peer_side MEBIBYTES ROOT\n");
+  if (argc != 3 && argc != 4) {
+    std::fprintf(stderr, "usage: checkpoint_peer_side MEBIBYTES ROOT [RANKS]\n");
     return 2;
   }
   try {
-    return zero::checkpoint::benchmark::serve(argv[1], argv[2]);
+    return zero::checkpoint::benchmark::serve(argv[1], argv[2], argc == 4 ? std::stoi(argv[3]) : 1);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "checkpoint_peer_side: %s\n", error.what());
     return 3;

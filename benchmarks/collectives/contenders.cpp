@@ -1,10 +1,10 @@
-#include "contenders.h"
+#include "benchmarks/collectives/contenders.h"
 
 #include <cstring>
 
 #include "libzero/collective/ordered_sum.h"
 
-namespace zero::collectives_benchmark {
+namespace zero::benchmark::collectives {
 namespace {
 
 /// A bucket cut into one slice for each rank.
@@ -109,4 +109,4 @@ std::vector<Race> make_races(const Backends& backends, Memory& memory,
   return races;
 }
 
-}  // namespace zero::collectives_benchmark
+}  // namespace zero::benchmark::collectives

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "gloo_ring.h"
+#include "benchmarks/collectives/gloo_ring.h"
 #include "libzero/collective/collective.h"
 
-namespace zero::collectives_benchmark {
+namespace zero::benchmark::collectives {
 
 /// One way to do a job; every rank calls it at the same time.
 struct Contender {
@@ -40,4 +40,4 @@ struct Backends {
 std::vector<Race> make_races(const Backends& backends, Memory& memory,
                              const std::vector<std::int64_t>& sizes);
 
-}  // namespace zero::collectives_benchmark
+}  // namespace zero::benchmark::collectives

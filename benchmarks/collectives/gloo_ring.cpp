@@ -1,4 +1,4 @@
-#include "gloo_ring.h"
+#include "benchmarks/collectives/gloo_ring.h"
 
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace zero::collectives_benchmark {
+namespace zero::benchmark::collectives {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{60'000};
@@ -66,4 +66,4 @@ void GlooRing::all_reduce(float* data, std::int64_t count) {
   gloo::allreduce(options);
 }
 
-}  // namespace zero::collectives_benchmark
+}  // namespace zero::benchmark::collectives

@@ -7,7 +7,7 @@
 
 #include "libzero/collective/key_value_store.h"
 
-namespace zero::collectives_benchmark {
+namespace zero::benchmark::collectives {
 
 class GlooRing {
  public:
@@ -21,4 +21,4 @@ class GlooRing {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace zero::collectives_benchmark
+}  // namespace zero::benchmark::collectives

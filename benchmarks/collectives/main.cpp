@@ -1,13 +1,14 @@
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "backends/connect.h"
 #include "backends/rendezvous/served_store.h"
-#include "rounds.h"
+#include "benchmarks/collectives/turns.h"
+#include "benchmarks/common/report.h"
+#include "benchmarks/common/rounds.h"
 
-namespace zero::collectives_benchmark {
+namespace zero::benchmark::collectives {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -100,8 +101,7 @@ int run(int argc, char** argv) {
     if (!only.empty() && race.operation != only) continue;
     report(race, run_rounds(race, *backends.shm, rounds), topology.size, results);
   }
-  if (topology.rank == 0 && output.empty()) std::cout << results.dump(2) << std::endl;
-  if (topology.rank == 0 && !output.empty()) std::ofstream(output) << results.dump(2) << '\n';
+  if (topology.rank == 0) write_report(output, results);
   backends.ring.reset();
   backends.gloo->shutdown();
   backends.shm->shutdown();
@@ -110,11 +110,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace zero::collectives_benchmark
+}  // namespace zero::benchmark::collectives
 
 int main(int argc, char** argv) {
   try {
-    return zero::collectives_benchmark::run(argc, argv);
+    return zero::benchmark::collectives::run(argc, argv);
   } catch (const std::exception& error) {
     std::cerr << "collectives_benchmark: " << error.what() << '\n';
     return 3;

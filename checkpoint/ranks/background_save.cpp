@@ -38,7 +38,7 @@ struct BackgroundSaver::Impl {
       std::optional<SaveOutcome> result;
       std::exception_ptr failure;
       try {
-        result = save_on_ranks(*store, snapshot.common(), snapshot.part(), *comm);
+        result = save_agreed(*store, snapshot.common(), snapshot.part(), *comm);
       } catch (...) {
         failure = std::current_exception();
       }
@@ -77,17 +77,13 @@ BackgroundSaver::~BackgroundSaver() = default;
 void BackgroundSaver::start(const CommonState& common, const RankPart& part) {
   wait();
   impl_->snapshot.take(common, part);
+  // The thread sleeps: until the save is in flight the communicator is the caller's.
+  agree_to_save(impl_->snapshot.common(), impl_->snapshot.part(), *impl_->comm);
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->in_flight = true;
   }
   impl_->changed.notify_all();
-}
-
-std::optional<SaveOutcome> BackgroundSaver::poll() {
-  const std::lock_guard lock(impl_->mutex);
-  if (impl_->in_flight) return std::nullopt;
-  return impl_->take_result();
 }
 
 std::optional<SaveOutcome> BackgroundSaver::wait() {
@@ -96,9 +92,9 @@ std::optional<SaveOutcome> BackgroundSaver::wait() {
   return impl_->take_result();
 }
 
-bool BackgroundSaver::in_flight() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->in_flight;
+bool BackgroundSaver::wait_for(std::chrono::milliseconds time) noexcept {
+  std::unique_lock lock(impl_->mutex);
+  return impl_->changed.wait_for(lock, time, [this] { return !impl_->in_flight; });
 }
 
 }  // namespace zero::checkpoint

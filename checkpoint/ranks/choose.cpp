@@ -3,30 +3,25 @@
 #include <algorithm>
 #include <optional>
 
+#include "checkpoint/directories.h"
 #include "checkpoint/file_reader.h"
 #include "checkpoint/names.h"
-#include "checkpoint/ranks/exchange.h"
-#include "checkpoint/ranks/failure.h"
+#include "checkpoint/place.h"
+#include "libzero/collective/failure.h"
+#include "libzero/collective/messages.h"
 
 namespace zero::checkpoint {
 namespace {
 
-/// Of a path's last component.
-std::string base_name(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path.substr(path.rfind('/') + 1);
-}
+/// Damaged ones that one error names, with the reason of each.
+constexpr std::size_t kMostReasons = 5;
 
 /// Empty if the directory is a whole checkpoint, as far as manifest and sizes tell.
 std::string problem_of(FileSystem& files, const std::string& directory) {
   try {
     const Manifest manifest = read_manifest(files, directory);
-    const auto step = parse_step_name(base_name(directory));
-    if (step && *step != manifest.step) {
-      return "a checkpoint lies under the name of another step, rename it back: step " +
-             std::to_string(manifest.step) + " in " + directory;
-    }
-    return problem_of_sizes(files, directory, manifest);
+    const std::string problem = problem_of_name(directory, manifest.step);
+    return problem.empty() ? problem_of_sizes(files, directory, manifest) : problem;
   } catch (const FormatError& error) {
     return error.what();
   }
@@ -40,28 +35,18 @@ class Search {
 
   Candidates run() {
     if (files_.status(from_).kind == FileKind::kMissing) return {};
-    names_ = files_.list(from_);
-    if (is_checkpoint()) {
+    // One that has lost its manifest is not taken for an empty root: training would start anew.
+    const Place place = look_at_place(files_, from_);
+    if (place.is_checkpoint) {
       require_whole();
       found_.directories = {from_};
-      return std::move(found_);
+    } else {
+      search_root(place.steps);
     }
-    search_root();
     return std::move(found_);
   }
 
  private:
-  bool has(std::string_view name) const {
-    return std::find(names_.begin(), names_.end(), name) != names_.end();
-  }
-
-  /// One that has lost its manifest is not taken for an empty root: training would start anew.
-  bool is_checkpoint() const {
-    const std::string name = base_name(from_);
-    return parse_step_name(name).has_value() || is_leftover_name(name) ||
-           std::any_of(names_.begin(), names_.end(), is_checkpoint_file_name);
-  }
-
   void require_whole() {
     const std::string problem = problem_of(files_, from_);
     if (!problem.empty()) {
@@ -70,12 +55,7 @@ class Search {
     }
   }
 
-  void search_root() {
-    std::vector<std::string> steps;
-    for (const std::string& name : names_) {
-      if (parse_step_name(name)) steps.push_back(name);
-    }
-    std::sort(steps.rbegin(), steps.rend());  // Names have a fixed number of digits.
+  void search_root(const std::vector<std::string>& steps) {
     for (const std::string& name : steps) {
       const std::string directory = join_path(from_, name);
       const std::string problem = look_at(directory);
@@ -90,9 +70,19 @@ class Search {
       throw FormatError(
           "no checkpoint of this root is whole, name another one to resume from, or an empty root "
           "to start anew: " +
-          from_ + ": " + found_.warnings[0]);
+          from_ + ": " + reasons());
     }
     if (!steps.empty()) check_latest(steps);
+  }
+
+  std::string reasons() const {
+    const std::size_t count = found_.warnings.size();
+    std::string text;
+    for (std::size_t i = 0; i < std::min(count, kMostReasons); ++i) {
+      text += (i == 0 ? "" : "; ") + found_.warnings[i];
+    }
+    return count <= kMostReasons ? text
+                                 : text + "; and " + std::to_string(count - kMostReasons) + " more";
   }
 
   /// Throws for damage unless whoever asked wants to fall back. A disk that refuses to read is no
@@ -112,37 +102,25 @@ class Search {
   /// there tells of a loss.
   void check_latest(const std::vector<std::string>& steps) {
     const std::string start = std::string(kLatestName) + ": ";
-    if (!has(kLatestName)) {
-      found_.warnings.push_back(start + "is missing, the newest checkpoint was found without it");
-      return;
-    }
-    const std::optional<std::string> named = read_latest();
-    if (!named) {
-      found_.warnings.push_back(start + "names no checkpoint, the newest was found without it");
-    } else if (std::find(steps.begin(), steps.end(), *named) == steps.end()) {
-      found_.warnings.push_back(start + "names " + *named + ", which is not there");
-    }
-  }
-
-  std::optional<std::string> read_latest() {
-    const std::string path = join_path(from_, kLatestName);
-    std::string text;
+    std::string named;
     try {
-      const std::unique_ptr<File> file = files_.open(path);
-      text.resize(static_cast<std::size_t>(std::min<std::uint64_t>(file->size(), 64)));
-      read_all(*file, std::as_writable_bytes(std::span(text)), 0, path);
-    } catch (const Error&) {
-      return std::nullopt;
+      if (files_.status(join_path(from_, kLatestName)).kind == FileKind::kMissing) {
+        found_.warnings.push_back(start + "is missing, the newest checkpoint was found without it");
+        return;
+      }
+      named = read_latest(files_, from_);
+    } catch (const Error&) {  // What cannot be read says nothing.
     }
-    if (text.ends_with('\n')) text.pop_back();
-    if (!parse_step_name(text)) return std::nullopt;
-    return text;
+    if (!parse_step_name(named)) {
+      found_.warnings.push_back(start + "names no checkpoint, the newest was found without it");
+    } else if (std::find(steps.begin(), steps.end(), named) == steps.end()) {
+      found_.warnings.push_back(start + "names " + named + ", which is not there");
+    }
   }
 
   FileSystem& files_;
   const std::string from_;
   const bool fall_back_;
-  std::vector<std::string> names_;
   Candidates found_;
 };
 

@@ -2,9 +2,7 @@
 
 /// Which checkpoint to resume from: rank 0 looks, every rank hears.
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "checkpoint/file_system.h"
@@ -30,9 +28,5 @@ struct Candidates {
 /// `fall_back` too, if rank 0 cannot look: what cannot be read may be whole.
 Candidates find_candidates(FileSystem& files, const std::string& from, bool fall_back,
                            Collective& comm);
-
-/// Collective: "" on every rank if `problem` is empty on all of them, otherwise the first rank's
-/// that has one, with "rank R: " in front. For whatever ranks must agree on before they go on.
-std::string first_problem(const std::string& problem, Collective& comm, std::string_view label);
 
 }  // namespace zero::checkpoint

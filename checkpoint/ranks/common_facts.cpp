@@ -1,12 +1,8 @@
 #include "checkpoint/ranks/common_facts.h"
 
 #include <bit>
-#include <cstring>
-#include <limits>
 #include <vector>
 
-#include "checkpoint/ranks/exchange.h"
-#include "checkpoint/ranks/failure.h"
 #include "libzero/base/fnv.h"
 #include "libzero/base/number_text.h"
 
@@ -16,9 +12,9 @@ namespace {
 /// Visits the facts that a state consists of, in order: sink(hash, text), where text() makes the
 /// words. Counts come before what they count, so that a difference in number is called that.
 template <class Sink>
-class Facts {
+class Visit {
  public:
-  explicit Facts(Sink& sink) : sink_(sink) {}
+  explicit Visit(Sink& sink) : sink_(sink) {}
 
   void visit(const CommonState& common) {
     number("step", common.step);
@@ -123,13 +119,7 @@ class Facts {
 
 template <class Sink>
 void visit(const CommonState& common, Sink sink) {
-  Facts<Sink>(sink).visit(common);
-}
-
-std::vector<std::uint64_t> hashes_of_facts(const CommonState& common) {
-  std::vector<std::uint64_t> hashes;
-  visit(common, [&](std::uint64_t hash, const auto&) { hashes.push_back(hash); });
-  return hashes;
+  Visit<Sink>(sink).visit(common);
 }
 
 std::string text_of_fact(const CommonState& common, std::size_t index) {
@@ -141,64 +131,12 @@ std::string text_of_fact(const CommonState& common, std::size_t index) {
   return found;
 }
 
-std::vector<std::uint64_t> hashes_of_rank_zero(const std::vector<std::uint64_t>& mine,
-                                               Collective& comm) {
-  std::string bytes;
-  if (comm.rank() == 0) {
-    bytes.assign(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(std::uint64_t));
-  }
-  bytes = broadcast_message(std::move(bytes), comm, "rank 0's state, fact by fact");
-  std::vector<std::uint64_t> hashes(bytes.size() / sizeof(std::uint64_t));
-  std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(std::uint64_t));
-  return hashes;
-}
-
-constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
-
-std::size_t first_difference(const std::vector<std::uint64_t>& a,
-                             const std::vector<std::uint64_t>& b) {
-  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    if (a[i] != b[i]) return i;
-  }
-  return a.size() == b.size() ? kNowhere : std::min(a.size(), b.size());
-}
-
 }  // namespace
 
-std::uint64_t hash_of(const CommonState& common) {
-  Fnv1a hash;
-  visit(common,
-        [&](std::uint64_t fact, const auto&) { hash.add(static_cast<std::int64_t>(fact)); });
-  return hash.value();
-}
-
-std::string describe_disagreement(const CommonState& common, Collective& comm) {
-  const std::vector<std::uint64_t> mine = hashes_of_facts(common);
-  const std::size_t at = first_difference(mine, hashes_of_rank_zero(mine, comm));
-  std::string message;
-  if (at != kNowhere) {
-    message = MessageWriter()
-                  .add(static_cast<std::int64_t>(at))
-                  .add(bounded_text(text_of_fact(common, at)))
-                  .take();
-  }
-  const auto messages =
-      gather_messages(message, Receivers::kEveryRank, comm, "first difference of the state");
-  std::size_t first = kNowhere;
-  std::string who, what;
-  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
-    if (messages[rank].empty()) continue;
-    MessageReader in(messages[rank]);
-    const auto index = static_cast<std::size_t>(in.number());
-    if (index >= first) continue;
-    first = index;
-    who = "rank " + std::to_string(rank);
-    what = in.text();
-  }
-  std::string reference;
-  if (comm.rank() == 0) reference = bounded_text(text_of_fact(common, first));
-  reference = broadcast_message(std::move(reference), comm, "rank 0's part of the difference");
-  return who + " has '" + what + "' where rank 0 has '" + reference + "'";
+Facts facts_of(const CommonState& common) {
+  Facts facts{{}, [&common](std::size_t index) { return text_of_fact(common, index); }};
+  visit(common, [&](std::uint64_t hash, const auto&) { facts.hashes.push_back(hash); });
+  return facts;
 }
 
 }  // namespace zero::checkpoint

@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 
-#include "checkpoint/ranks/choose.h"
 #include "checkpoint/ranks/common_facts.h"
-#include "checkpoint/ranks/exchange.h"
-#include "checkpoint/ranks/failure.h"
+#include "libzero/collective/all_or_none.h"
+#include "libzero/collective/failure.h"
+#include "libzero/collective/messages.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -25,53 +25,63 @@ std::uint64_t bytes_of(const RankState& state) {
   return bytes;
 }
 
-/// One save, phase by phase. Its writer goes with it: what was not committed is aborted.
+std::string label_of(std::int64_t step, const std::string& what) {
+  return "checkpoint of step " + std::to_string(step) + ": " + what;
+}
+
+std::string where_of(std::int64_t step) {
+  return "step " + std::to_string(step);
+}
+
+/// Throws unless every rank can save, and means to save the same.
+void require_agreement_on(const CommonState& common, const RankPart& part, Collective& comm) {
+  const auto label = [&](const char* what) { return label_of(common.step, what); };
+  const Facts facts = facts_of(common);
+  const std::int64_t mine[] = {static_cast<std::int64_t>(hash_of(facts)),
+                               part.refusal.empty() ? 0 : 1, common.step};
+  std::vector<std::int64_t> all(std::size(mine) * static_cast<std::size_t>(comm.size()));
+  comm.all_gather({mine, std::size(mine), DType::kInt64},
+                  {all.data(), static_cast<std::int64_t>(all.size()), DType::kInt64},
+                  label("phase begin, who can save what"))
+      ->wait();
+  const std::string where = where_of(all[2]);  // rank 0's: every rank's error has the same text
+  bool refused = false, differs = false;
+  for (std::size_t i = 0; i < all.size(); i += std::size(mine)) {
+    differs = differs || all[i] != all[0];
+    refused = refused || all[i + 1] != 0;
+  }
+  if (refused) {
+    throw ContractError("a rank cannot save, nothing was written: " + where + ", phase begin, " +
+                        first_problem(part.refusal, comm, label("refusals")));
+  }
+  if (differs) {
+    throw ContractError(
+        "ranks disagree about what they share, nothing was written; build that part of the "
+        "state alike on every rank: " +
+        where + ", phase begin: " + describe_disagreement(facts, comm));
+  }
+}
+
+std::string saving(const CommonState& common) {
+  return "saving a checkpoint of step " + std::to_string(common.step);
+}
+
+/// One save that all agreed to, phase by phase. Its writer goes with it: what was not committed is
+/// aborted.
 class RanksSave {
  public:
   RanksSave(Store& store, const CommonState& common, const RankPart& part, Collective& comm)
       : store_(store), common_(common), part_(part), comm_(comm) {}
 
   SaveOutcome run() {
-    agree();
     begin();
     const std::vector<std::string> receipts = write();
     return commit(receipts);
   }
 
  private:
-  std::string label(const std::string& what) const {
-    return "checkpoint of step " + std::to_string(common_.step) + ": " + what;
-  }
-  std::string where() const { return "step " + std::to_string(step_); }
-
-  /// Nothing is written unless every rank can save, and means to save the same.
-  void agree() {
-    const std::int64_t mine[] = {static_cast<std::int64_t>(hash_of(common_)),
-                                 part_.refusal.empty() ? 0 : 1, common_.step};
-    std::vector<std::int64_t> all(std::size(mine) * static_cast<std::size_t>(comm_.size()));
-    comm_
-        .all_gather({mine, std::size(mine), DType::kInt64},
-                    {all.data(), static_cast<std::int64_t>(all.size()), DType::kInt64},
-                    label("phase begin, who can save what"))
-        ->wait();
-    step_ = all[2];
-    bool refused = false, differs = false;
-    for (std::size_t i = 0; i < all.size(); i += std::size(mine)) {
-      differs = differs || all[i] != all[0];
-      refused = refused || all[i + 1] != 0;
-    }
-    if (refused) {
-      throw ContractError("a rank cannot save, nothing was written: " + where() +
-                          ", phase begin, " +
-                          first_problem(part_.refusal, comm_, label("refusals")));
-    }
-    if (differs) {
-      throw ContractError(
-          "ranks disagree about what they share, nothing was written; build that part of the "
-          "state alike on every rank: " +
-          where() + ", phase begin: " + describe_disagreement(common_, comm_));
-    }
-  }
+  std::string label(const std::string& what) const { return label_of(common_.step, what); }
+  std::string where() const { return where_of(common_.step); }
 
   void begin() {
     std::optional<Failure> failure;
@@ -142,22 +152,33 @@ class RanksSave {
     CommitResult result;
     std::int64_t bytes = 0;
     std::optional<Failure> failure;
+    bool is_unknown = false;
     if (comm_.rank() == 0) {
       failure = attempt([&] {
         bytes = accept(receipts);
-        result = writer_->commit();
+        try {
+          result = writer_->commit();
+        } catch (const CommitUnknown&) {
+          is_unknown = true;
+          throw;
+        }
       });
     }
     MessageWriter message;
-    message.add(to_message(failure)).add(bytes);
+    message.add(is_unknown ? 1 : 0).add(to_message(failure)).add(bytes);
     message.add(static_cast<std::int64_t>(result.warnings.size()));
     for (const std::string& warning : result.warnings) message.add(bounded_text(warning));
     const std::string heard =
         broadcast_message(message.take(), comm_, label("phase commit, outcome"));
     MessageReader in(heard);
+    is_unknown = in.number() != 0;
     failure = parse_failure(in.text());
+    if (failure && is_unknown) {
+      throw CommitUnknown("it is not known whether a checkpoint was saved: " +
+                          told(*failure, 0, "commit"));
+    }
     if (failure) fail(*failure, 0, "commit", 0);
-    SaveOutcome outcome{step_, static_cast<std::uint64_t>(in.number()), 0, {}};
+    SaveOutcome outcome{common_.step, static_cast<std::uint64_t>(in.number()), 0, {}};
     for (std::int64_t left = in.number(); left > 0; --left) outcome.warnings.push_back(in.text());
     return outcome;
   }
@@ -174,14 +195,15 @@ class RanksSave {
     return bytes;
   }
 
+  std::string told(const Failure& failure, int rank, const std::string& phase) const {
+    return where() + ", rank " + std::to_string(rank) + ", phase " + phase + ": " + failure.text;
+  }
+
   [[noreturn]] void fail(const Failure& failure, int rank, const std::string& phase,
                          int others) const {
-    const std::string start = failure.kind == Failure::Kind::kCommitUnknown
-                                  ? "it is not known whether a checkpoint was saved: "
-                                  : "a checkpoint was not saved, the older ones are untouched and "
-                                    "training can go on: ";
-    std::string text = start + where() + ", rank " + std::to_string(rank) + ", phase " + phase +
-                       ": " + failure.text;
+    std::string text =
+        "a checkpoint was not saved, the older ones are untouched and training can go on: " +
+        told(failure, rank, phase);
     if (others > 0) text += " (ranks that failed besides: " + std::to_string(others) + ")";
     throw_failure(failure.kind, text);
   }
@@ -190,21 +212,29 @@ class RanksSave {
   const CommonState& common_;
   const RankPart& part_;
   Collective& comm_;
-  std::int64_t step_ = 0;  ///< Rank 0's: all ranks' errors must have the same text.
   std::string ticket_;
   std::unique_ptr<Writer> writer_;
 };
 
 }  // namespace
 
-SaveOutcome save_on_ranks(Store& store, const CommonState& common, const RankPart& part,
-                          Collective& comm) {
+void agree_to_save(const CommonState& common, const RankPart& part, Collective& comm) {
+  together(comm, saving(common), [&] { require_agreement_on(common, part, comm); });
+}
+
+SaveOutcome save_agreed(Store& store, const CommonState& common, const RankPart& part,
+                        Collective& comm) {
   const auto start = std::chrono::steady_clock::now();
-  const std::string what = "saving a checkpoint of step " + std::to_string(common.step);
   SaveOutcome outcome =
-      together(comm, what, [&] { return RanksSave(store, common, part, comm).run(); });
+      together(comm, saving(common), [&] { return RanksSave(store, common, part, comm).run(); });
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;
+}
+
+SaveOutcome save_on_ranks(Store& store, const CommonState& common, const RankPart& part,
+                          Collective& comm) {
+  agree_to_save(common, part, comm);
+  return save_agreed(store, common, part, comm);
 }
 
 }  // namespace zero::checkpoint

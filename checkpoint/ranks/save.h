@@ -26,6 +26,14 @@ struct RankPart {
   std::string refusal;
 };
 
+/// Collective: throws ContractError on every rank, with the same text, if a rank refuses to save,
+/// or if `common` differs between ranks. Writes nothing.
+void agree_to_save(const CommonState& common, const RankPart& part, Collective& comm);
+
+/// The rest of save_on_ranks(). REQUIRES that agree_to_save() has not thrown for this state.
+SaveOutcome save_agreed(Store& store, const CommonState& common, const RankPart& part,
+                        Collective& comm);
+
 /// Collective over `comm`. Rank 0 begins the save in its `store`, the others join in theirs (the
 /// same root), each puts its part, rank 0 commits. `common` is rank 0's; the others' must be equal
 /// to it. Returns the same outcome on every rank (but seconds).

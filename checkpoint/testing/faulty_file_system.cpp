@@ -44,6 +44,10 @@ class FaultyFile : public File {
     owner_.before("size", path_);
     return inner_->size();
   }
+  std::uint64_t stored_bytes(std::uint64_t offset, std::uint64_t size,
+                             std::uint64_t enough) override {
+    return inner_->stored_bytes(offset, size, enough);
+  }
 
  private:
   template <class Span>
@@ -82,9 +86,9 @@ std::unique_ptr<File> FaultyFileSystem::create(const std::string& path) {
   return std::make_unique<FaultyFile>(*this, inner_->create(path), path);
 }
 
-std::unique_ptr<File> FaultyFileSystem::open(const std::string& path) {
+std::unique_ptr<File> FaultyFileSystem::open(const std::string& path, Links links) {
   before("open", path);
-  return std::make_unique<FaultyFile>(*this, inner_->open(path), path);
+  return std::make_unique<FaultyFile>(*this, inner_->open(path, links), path);
 }
 
 void FaultyFileSystem::make_directory(const std::string& path) {
@@ -135,6 +139,12 @@ std::uint64_t FaultyFileSystem::free_bytes(const std::string& path) {
 std::unique_ptr<FileLock> FaultyFileSystem::lock(const std::string& path) {
   before("lock", path);
   return inner_->lock(path);
+}
+
+std::unique_ptr<FileLock> FaultyFileSystem::lock_directory(const std::string& path,
+                                                           Sharing sharing) {
+  before("lock_directory", path);
+  return inner_->lock_directory(path, sharing);
 }
 
 }  // namespace zero::checkpoint::testing

@@ -41,7 +41,8 @@ class FaultyFileSystem : public FileSystem {
   bool struck() const;
 
   std::unique_ptr<File> create(const std::string& path) override;
-  std::unique_ptr<File> open(const std::string& path) override;
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override;
   void make_directory(const std::string& path) override;
   void fsync_directory(const std::string& path) override;
   void rename_new(const std::string& from, const std::string& to) override;
@@ -52,6 +53,7 @@ class FaultyFileSystem : public FileSystem {
   FileStatus status(const std::string& path) override;
   std::uint64_t free_bytes(const std::string& path) override;
   std::unique_ptr<FileLock> lock(const std::string& path) override;
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override;
 
  private:
   friend class FaultyFile;

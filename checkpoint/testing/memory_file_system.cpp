@@ -15,10 +15,6 @@ struct MemoryNode {
 
 namespace {
 
-std::string base_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 void lose_unsynced(MemoryNode& node, PowerCut cut) {
   if (!node.is_directory) {
     if (cut != PowerCut::kEverything) node.bytes = node.synced_bytes;
@@ -73,12 +69,14 @@ class MemoryFile : public File {
   std::string path_;
 };
 
+/// Many share a path, or one has it alone.
 class MemoryLock : public FileLock {
  public:
   MemoryLock(MemoryFileSystem& owner, std::string path) : owner_(owner), path_(std::move(path)) {}
   ~MemoryLock() override {
     const std::lock_guard lock(owner_.mutex_);
-    owner_.locks_.erase(path_);
+    const auto held = owner_.locks_.find(path_);
+    if (held != owner_.locks_.end() && --held->second <= 0) owner_.locks_.erase(held);
   }
 
  private:
@@ -144,7 +142,7 @@ std::unique_ptr<File> MemoryFileSystem::create(const std::string& path) {
   return std::make_unique<MemoryFile>(*this, node, path);
 }
 
-std::unique_ptr<File> MemoryFileSystem::open(const std::string& path) {
+std::unique_ptr<File> MemoryFileSystem::open(const std::string& path, Links) {
   const std::lock_guard lock(mutex_);
   const Node node = find(path);
   if (!node) throw FileError("open", path, ENOENT);
@@ -230,7 +228,27 @@ std::unique_ptr<FileLock> MemoryFileSystem::lock(const std::string& path) {
   const std::lock_guard lock(mutex_);
   Node& node = directory_of("lock", path)->entries[base_name(path)];
   if (!node) node = std::make_shared<MemoryNode>();
-  if (!locks_.insert(path).second) return nullptr;
+  return locked(path, Sharing::kAlone);
+}
+
+std::unique_ptr<FileLock> MemoryFileSystem::lock_directory(const std::string& path,
+                                                           Sharing sharing) {
+  const std::lock_guard lock(mutex_);
+  const Node node = find(path);
+  if (!node) throw FileError("lock", path, ENOENT);
+  if (!node->is_directory) throw FileError("lock", path, ENOTDIR);
+  return locked(path, sharing);
+}
+
+std::unique_ptr<FileLock> MemoryFileSystem::locked(const std::string& path, Sharing sharing) {
+  const auto held = locks_.find(path);
+  if (held == locks_.end()) {
+    locks_[path] = sharing == Sharing::kAlone ? 0 : 1;
+  } else if (sharing == Sharing::kAlone || held->second == 0) {
+    return nullptr;
+  } else {
+    ++held->second;
+  }
   return std::make_unique<MemoryLock>(*this, path);
 }
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 
 #include "checkpoint/file_system.h"
 
@@ -21,7 +20,7 @@ enum class PowerCut {
 
 struct MemoryNode;
 
-/// "/" exists. Paths are absolute, without links. Thread-safe.
+/// "/" exists. Paths are absolute; there are no links. Thread-safe.
 class MemoryFileSystem : public FileSystem {
  public:
   MemoryFileSystem();
@@ -38,7 +37,8 @@ class MemoryFileSystem : public FileSystem {
   void set_content(const std::string& path, std::vector<std::byte> bytes);
 
   std::unique_ptr<File> create(const std::string& path) override;
-  std::unique_ptr<File> open(const std::string& path) override;
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override;
   void make_directory(const std::string& path) override;
   void fsync_directory(const std::string& path) override;
   void rename_new(const std::string& from, const std::string& to) override;
@@ -49,6 +49,7 @@ class MemoryFileSystem : public FileSystem {
   FileStatus status(const std::string& path) override;
   std::uint64_t free_bytes(const std::string& path) override;
   std::unique_ptr<FileLock> lock(const std::string& path) override;
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override;
 
  private:
   friend class MemoryFile;
@@ -57,11 +58,12 @@ class MemoryFileSystem : public FileSystem {
 
   Node find(const std::string& path);
   Node directory_of(const char* operation, const std::string& path);
+  std::unique_ptr<FileLock> locked(const std::string& path, Sharing sharing);
   void move(const std::string& from, const std::string& to, bool replace);
 
   std::mutex mutex_;
   Node root_;
-  std::set<std::string> locks_;
+  std::map<std::string, int> locks_;  ///< How many share it; 0: one has it alone.
   std::uint64_t free_bytes_ = std::uint64_t{1} << 40;
 };
 

@@ -31,15 +31,19 @@ struct ExportResult {
   std::vector<std::string> files;  ///< Paths, in order.
   std::uint64_t bytes = 0;
   std::vector<std::string> aliases;  ///< Names that were written as aliases.
+  /// The files are there; something less important failed (removing what dead exports have left).
+  std::vector<std::string> warnings;
 };
 
 /// Writes parameters and buffers whole, each name once; aliases are listed in the file's metadata
 /// ("libzero.alias.NAME" -> owner) in safetensors, and are hard links in HDF5. Files appear whole
-/// or not at all; nothing is overwritten (ContractError). In safetensors tensors are cut into files
-/// in the model's order; inside a file wider elements come first, so that all are aligned. In HDF5
-/// a name with slashes becomes groups. Bounded memory. Throws ContractError (also: a name that the
-/// format has no place for, an integer dtype, several safetensors files under a name without that
-/// ending), FormatError (damage, a parameter without weights), IoError, Cancelled.
+/// or not at all; nothing is overwritten (ContractError). Temporary files that dead exports have
+/// left in the folder are removed, unless another export is at work there. In safetensors tensors
+/// are cut into files in the model's order; inside a file wider elements come first, so that all
+/// are aligned. In HDF5 a name with slashes becomes groups. Bounded memory. Throws ContractError
+/// (also: a name that the format has no place for, an integer dtype, several safetensors files
+/// under a name without that ending), FormatError (damage, a parameter without weights), IoError,
+/// Cancelled.
 ExportResult export_parameters(const Reader& reader, FileSystem& files, const std::string& path,
                                const ExportOptions& options);
 

@@ -1,9 +1,8 @@
 #include "checkpoint/tools/export_tensors.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "libzero/base/float16.h"
+#include "libzero/base/convert_floats.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -24,47 +23,6 @@ std::string weights_of(const Reader& reader, std::int32_t parameter, const Param
   }
   throw FormatError("a parameter has neither 'master' nor 'value' in this checkpoint: " +
                     spec.name);
-}
-
-template <class Element>
-Element element_at(const std::byte* bytes, std::size_t i) {
-  Element element;
-  std::memcpy(&element, bytes + i * sizeof element, sizeof element);
-  return element;
-}
-
-template <class From, class To, class Convert>
-void convert_all(std::span<const std::byte> from, std::span<std::byte> to, Convert convert) {
-  for (std::size_t i = 0; i < from.size() / sizeof(From); ++i) {
-    const To element = convert(element_at<From>(from.data(), i));
-    std::memcpy(to.data() + i * sizeof element, &element, sizeof element);
-  }
-}
-
-/// `to` has room for as many elements.
-template <class From, class Widen>
-void convert_from(std::span<const std::byte> from, DType dtype, std::span<std::byte> to,
-                  Widen widen) {
-  if (dtype == DType::kFloat32) {
-    convert_all<From, float>(from, to, widen);
-  } else if (dtype == DType::kBFloat16) {
-    convert_all<From, std::uint16_t>(from, to,
-                                     [&](From x) { return bfloat16_from_float(widen(x)); });
-  } else {
-    convert_all<From, std::uint16_t>(from, to,
-                                     [&](From x) { return float16_from_float(widen(x)); });
-  }
-}
-
-void convert(std::span<const std::byte> from, DType from_dtype, std::span<std::byte> to,
-             DType to_dtype) {
-  if (from_dtype == DType::kFloat32) {
-    convert_from<float>(from, to_dtype, to, [](float x) { return x; });
-  } else if (from_dtype == DType::kBFloat16) {
-    convert_from<std::uint16_t>(from, to_dtype, to, float_from_bfloat16);
-  } else {
-    convert_from<std::uint16_t>(from, to_dtype, to, float_from_float16);
-  }
 }
 
 }  // namespace
@@ -120,7 +78,7 @@ void ExportStream::read(const ExportTensor& tensor,
       sink(stored_);
     } else {
       converted_.resize(count * width);
-      convert(stored_, stored, converted_, tensor.dtype);
+      convert_floats(float_type_of(stored), stored_, float_type_of(tensor.dtype), converted_);
       sink(converted_);
     }
     done_ += count * width;

@@ -50,7 +50,7 @@ NewFiles::~NewFiles() {
 NewFile& NewFiles::add(const std::string& path) {
   finish();
   // Noted first: an error of create() may come after the file was made.
-  entries_.push_back({path, join_path(parent_path(path), ".zero-export-" + random_attempt())});
+  entries_.push_back({path, join_path(parent_path(path), export_temporary_name(random_attempt()))});
   open_ = std::make_unique<NewFile>(files_, entries_.back().temporary);
   return *open_;
 }

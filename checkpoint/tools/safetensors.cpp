@@ -36,7 +36,7 @@ std::string read_text(File& file, std::uint64_t offset, std::uint64_t size,
 }
 
 StringMap read_index(FileSystem& files, const std::string& path) {
-  const std::unique_ptr<File> file = files.open(path);
+  const std::unique_ptr<File> file = files.open(path, Links::kFollow);
   const std::uint64_t size = file->size();
   if (size > kMaxSafetensorsHeader) refuse("an index is larger than 100 MB", path);
   return parse_safetensors_index(read_text(*file, 0, size, path), path);
@@ -45,7 +45,7 @@ StringMap read_index(FileSystem& files, const std::string& path) {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(FileSystem& files, const std::string& path)
-    : path_(path), file_(files.open(path)) {
+    : path_(path), file_(files.open(path, Links::kFollow)) {
   const std::uint64_t size = file_->size();
   const std::uint64_t length = read_length(*file_, size, path_);
   data_begin_ = sizeof length + length;

@@ -25,8 +25,8 @@ struct SafetensorsEntry {
   std::uint64_t end = 0;
 };
 
-/// One file; everything in it is checked before anything is believed. Any number of threads may
-/// read.
+/// One file, or a symbolic link to one; everything in it is checked before anything is believed.
+/// Any number of threads may read.
 class SafetensorsFile {
  public:
   /// Throws FormatError for whatever the format forbids (a header beyond 100 MB or the file's end,
@@ -51,8 +51,9 @@ class SafetensorsFile {
 };
 
 /// `path` may be one .safetensors file, or a "*.safetensors.index.json" beside its parts
-/// (weight_map: name -> file name without a path). Tensors of parts that the index does not name
-/// are not there. Any number of threads may call it.
+/// (weight_map: name -> file name without a path). Each may be a symbolic link, as downloads in a
+/// cache are; parts lie beside the index's link. Tensors of parts that the index does not name are
+/// not there. Any number of threads may call it.
 class SafetensorsWeights {
  public:
   /// Throws FormatError (see SafetensorsFile; an index that is malformed, names paths, or tensors

@@ -54,7 +54,7 @@ std::vector<Part> cut(const ExportContent& content, std::uint64_t max_shard) {
 }
 
 bool is_stem_and_ending(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string name = base_name(path);
   return name.ends_with(kEnding) && name.size() > kEnding.size();
 }
 
@@ -107,7 +107,7 @@ void write_part(NewFile& file, const Part& part, const std::string& header, Expo
 std::string index_of(const std::vector<Part>& parts, std::uint64_t bytes) {
   StringMap weight_map;
   for (const Part& part : parts) {
-    const std::string name = part.path.substr(part.path.rfind('/') + 1);
+    const std::string name = base_name(part.path);
     for (const ExportTensor* tensor : part.tensors) weight_map[tensor->name] = name;
   }
   return safetensors_index_text(weight_map, bytes);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "examples/minigpt/trajectory.h"
+
 namespace minigpt {
 namespace {
 
@@ -14,6 +16,10 @@ namespace {
 constexpr const char* kSamplesSeen = "samples_seen";
 constexpr const char* kSeed = "seed";
 constexpr const char* kWindows = "windows";
+
+constexpr const char* kFlags = "flags";  // a blob: what decides the run's course
+
+constexpr int kMaxFailuresInARow = 3;
 
 zero::CheckpointOptions options_of(const Flags& flags, const Checkpoints::Say& say) {
   zero::CheckpointOptions options;
@@ -35,27 +41,32 @@ void say_lines(const Checkpoints::Say& say, std::string text) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const Flags& flags, zero::Optimizer& optimizer, zero::Collective& comm,
-                         std::int64_t windows, Say say)
-    : flags_(flags), optimizer_(optimizer), comm_(comm), windows_(windows), say_(std::move(say)) {
-  if (!flags.checkpoint.empty())
-    checkpointer_.emplace(optimizer, flags.checkpoint, options_of(flags, say_));
-}
-
-void Checkpoints::begin() {
+/// What every rank throws alike: leave together, or one goes first and the others take that for a
+/// failure.
+template <class Function>
+void Checkpoints::together(Function function) {
   try {
-    take_up();
+    function();
   } catch (const zero::CommError&) {
     throw;
-  } catch (const zero::Error&) {  // The same on every rank: leave together, or one goes first and
-                                  // the others take that for a failure.
+  } catch (const zero::Error&) {
     optimizer_.shutdown();
     comm_.shutdown();
     throw;
   }
 }
 
-void Checkpoints::take_up() {
+Checkpoints::Checkpoints(const Flags& flags, zero::Optimizer& optimizer, zero::Collective& comm,
+                         std::int64_t windows, Say say)
+    : flags_(flags), optimizer_(optimizer), comm_(comm), windows_(windows), say_(std::move(say)) {}
+
+void Checkpoints::begin() {
+  together([this] { open_and_take_up(); });
+}
+
+void Checkpoints::open_and_take_up() {
+  if (!flags_.checkpoint.empty())
+    checkpointer_.emplace(optimizer_, flags_.checkpoint, options_of(flags_, say_));
   const bool has_resumed = !flags_.resume.empty() && resume();
   if (!has_resumed && !flags_.load_parameters.empty()) {
     const auto options = zero::LoadParametersOptions().allow_dtype_change(true);
@@ -69,6 +80,7 @@ bool Checkpoints::resume() {
   const bool is_auto = flags_.resume == "auto";
   const auto options = zero::LoadOptions()
                            .reshard_on_load(flags_.reshard_on_load)
+                           .keep_options({"weight_decay", "beta1", "beta2"})  // the flags count
                            .required({kSamplesSeen, kSeed, kWindows});
   const zero::LoadReport report =
       is_auto ? checkpointer_->resume(options) : optimizer_.load(flags_.resume, options);
@@ -79,6 +91,7 @@ bool Checkpoints::resume() {
     return false;
   }
   check_flags_of(report);
+  warn_of_changed_flags(report);
   say_lines(say_, to_text(report));
   samples_seen_ = report.trainer.counters.at(kSamplesSeen);
   run_id_ = report.trainer.run_id;
@@ -100,6 +113,14 @@ void Checkpoints::check_flags_of(const zero::LoadReport& report) const {
   require(kWindows, windows_, "--data and --context");
 }
 
+void Checkpoints::warn_of_changed_flags(const zero::LoadReport& report) const {
+  const auto flags = report.trainer.blobs.find(kFlags);
+  if (flags == report.trainer.blobs.end()) return;
+  const std::string changes = changes_of_trajectory(flags->second, flags_);
+  if (!changes.empty())
+    say_("warning: goes on with other flags, so the result will be another: " + changes);
+}
+
 void Checkpoints::request_stop_if_signalled() {
   if (signals_.received() != 0) optimizer_.request_stop();
 }
@@ -107,19 +128,75 @@ void Checkpoints::request_stop_if_signalled() {
 void Checkpoints::save_if_due(bool is_last) {
   if (!checkpointer_) return;
   const bool is_due = flags_.save_every > 0 && optimizer_.steps_taken() % flags_.save_every == 0;
-  if (is_due || is_last) save();
+  if (is_last)
+    together([this] { save_for_good(); });
+  else if (is_due)
+    together([this] { try_to_save(); });
+}
+
+void Checkpoints::try_to_save() {
+  forgive([this] { collect(); });
+  forgive([this] { save(); });
+}
+
+/// Where the disk refuses, the next save may succeed. Not for ever: people who do not read what a
+/// run says must not lose days of it.
+template <class Function>
+void Checkpoints::forgive(Function function) {
+  try {
+    function();
+  } catch (const zero::IoError& error) {  // the same on every rank
+    if (++failures_in_a_row_ == kMaxFailuresInARow) {
+      throw zero::IoError(
+          "saving failed " + std::to_string(kMaxFailuresInARow) +
+          " times in a row; make room, then go on with --resume auto: " + error.what());
+    }
+    say_("warning: saving failed, the next save is another try (" +
+         std::to_string(failures_in_a_row_) + " in a row; the run ends at " +
+         std::to_string(kMaxFailuresInARow) + "): " + error.what());
+  }
+}
+
+/// The last chance. An earlier save's failure, which may come out only now, does not count.
+void Checkpoints::save_for_good() {
+  failures_in_a_row_ = 0;
+  forgive([this] { collect(); });
+  try {
+    save();
+    collect();
+  } catch (const zero::IoError& error) {
+    throw zero::IoError(
+        std::string("the last save failed and the run ends without it; make room, then go on with "
+                    "--resume auto: ") +
+        error.what());
+  }
 }
 
 void Checkpoints::save() {
   const std::int64_t step = optimizer_.steps_taken();
-  if (step == saved_step_) return;
+  if (step == saved_step_ || step == pending_step_) return;
+  checkpointer_->save(trainer_state());
+  pending_step_ = step;
+  if (!flags_.async_save) collect();
+}
+
+/// Learns how the latest save ended.
+void Checkpoints::collect() {
+  const std::int64_t step = std::exchange(pending_step_, -1);
+  if (step < 0) return;
+  checkpointer_->finish();
+  saved_step_ = step;
+  failures_in_a_row_ = 0;
+}
+
+zero::TrainerState Checkpoints::trainer_state() const {
   zero::TrainerState state;
   state.run_id = run_id_;
   state.counters = {{kSamplesSeen, samples_seen_},
                     {kSeed, std::bit_cast<std::int64_t>(flags_.seed)},
                     {kWindows, windows_}};
-  checkpointer_->save(state);
-  saved_step_ = step;
+  state.blobs[kFlags] = remember_trajectory(flags_);
+  return state;
 }
 
 void Checkpoints::leave() {
@@ -129,13 +206,12 @@ void Checkpoints::leave() {
     say_(start + "nothing was saved: there is no --checkpoint");
     return;
   }
-  save();
-  finish();
+  together([this] { save_for_good(); });
   say_(start + "saved in " + flags_.checkpoint + "; go on with --resume auto");
 }
 
 void Checkpoints::finish() {
-  if (checkpointer_) checkpointer_->finish();
+  if (checkpointer_) together([this] { collect(); });
 }
 
 /// "SIGTERM on rank 1": the first rank that a signal reached.

@@ -2,26 +2,83 @@
 
 #include <CLI/CLI.hpp>
 
-#include <filesystem>
-#include <fstream>
-
 namespace minigpt {
 namespace {
 
+// Ranges stand in the message of a value outside them, not in the help text.
+template <class Number>
+CLI::Validator between(Number low, Number high) {
+  return CLI::Range(low, high).description("");
+}
+
+CLI::Validator at_least(std::int64_t low) {
+  return between(low, std::int64_t{1'000'000'000'000});
+}
+
+CLI::Validator not_negative() {
+  return between(0.0, 1e12);
+}
+
+void declare_data(CLI::App& app, Flags& flags) {
+  const char* const group = "Data";
+  app.add_option("--data", flags.data, "Text to train on; its last 10 % are held out")
+      ->required()
+      ->group(group);
+  app.add_option("--context", flags.context, "Bytes of a sequence")
+      ->check(at_least(1))
+      ->group(group);
+  app.add_option("--batch", flags.batch, "Sequences per step, over all ranks")
+      ->check(at_least(1))
+      ->group(group);
+  app.add_option("--micro-batch", flags.micro_batch, "Sequences per backward call")
+      ->check(at_least(1))
+      ->group(group);
+  app.add_option("--seed", flags.seed, "Of initial weights, sample order and generated text")
+      ->group(group);
+}
+
+void declare_model(CLI::App& app, Flags& flags) {
+  const char* const group = "Model";
+  app.add_option("--layers", flags.layers)->check(at_least(1))->group(group);
+  app.add_option("--width", flags.width, "A multiple of --heads")->check(at_least(1))->group(group);
+  app.add_option("--heads", flags.heads)->check(at_least(1))->group(group);
+}
+
+void declare_run(CLI::App& app, Flags& flags) {
+  const char* const group = "Run";
+  app.add_option("--steps", flags.steps, "Optimizer steps; the schedule spans them")
+      ->check(at_least(1))
+      ->group(group);
+  app.add_option("--stop-after", flags.stop_after,
+                 "End after this step, as if interrupted; 0: do not")
+      ->check(at_least(0))
+      ->group(group);
+  app.add_option("--threads", flags.threads, "Threads per rank; part of what decides the bits")
+      ->check(between(1, 1024))
+      ->group(group);
+  app.add_option("--eval-every", flags.eval_every, "Steps between validations; 0: none")
+      ->check(at_least(0))
+      ->group(group);
+  app.add_option("--sample", flags.sample, "Characters to generate at the end; 0: none")
+      ->check(at_least(0))
+      ->group(group);
+  app.add_option("--log", flags.log, "Write one JSON object a step to this file")->group(group);
+  app.add_flag("--log-samples", flags.log_samples, "Log each step's sample indices too")
+      ->group(group);
+}
+
 void declare_checkpoints(CLI::App& app, Flags& flags) {
-  const auto at_least_0 =
-      CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000'000}).description("");
   const char* const group = "Checkpoints";
   app.add_option("--checkpoint", flags.checkpoint,
                  "Save into this folder after the last step, and when a signal ends the run")
       ->group(group);
   app.add_option("--save-every", flags.save_every, "Steps between saves; 0: none before the last")
-      ->check(at_least_0)
+      ->check(at_least(0))
       ->group(group);
   app.add_flag("--save-initial", flags.save_initial, "Save before the first step, too")
       ->group(group);
   app.add_option("--keep", flags.keep, "Newest checkpoints to keep; 0: all")
-      ->check(at_least_0)
+      ->check(at_least(0))
       ->group(group);
   app.add_flag("--async-save", flags.async_save, "Write while training goes on")->group(group);
   app.add_option("--resume", flags.resume,
@@ -36,83 +93,50 @@ void declare_checkpoints(CLI::App& app, Flags& flags) {
       ->group(group);
 }
 
+void declare_optimizer(CLI::App& app, Flags& flags) {
+  const char* const group = "Optimizer";
+  app.add_option("--lr", flags.lr, "Highest learning rate")->check(not_negative())->group(group);
+  app.add_option("--min-lr", flags.min_lr, "Learning rate at the end")
+      ->check(not_negative())
+      ->group(group);
+  app.add_option("--warmup", flags.warmup, "Steps of linear warm-up")
+      ->check(at_least(0))
+      ->group(group);
+  app.add_option("--weight-decay", flags.weight_decay, "Of matrices")
+      ->check(not_negative())
+      ->group(group);
+  app.add_option("--beta1", flags.beta1)->check(between(0.0, 0.999999))->group(group);
+  app.add_option("--beta2", flags.beta2)->check(between(0.0, 0.999999))->group(group);
+  app.add_option("--clip", flags.clip, "Largest gradient norm; 0: no clipping")
+      ->check(not_negative())
+      ->group(group);
+}
+
+void declare_sharding(CLI::App& app, Flags& flags) {
+  const char* const group = "Sharding";
+  app.add_option("--stage", flags.stage,
+                 "ZeRO stage: 0 replicated, 1 optimizer state sharded, 2 gradients too")
+      ->check(between(0, 2))
+      ->group(group);
+  app.add_option("--precision", flags.precision,
+                 "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")
+      ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))
+      ->group(group);
+  app.add_option("--wire", flags.wire, "Of gradients between ranks; auto: as the parameters")
+      ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
+      ->group(group);
+}
+
 void declare(CLI::App& app, Flags& flags) {
   app.option_defaults()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->always_capture_default();
-  // Ranges stand in the message of a value outside them, not in the help text.
-  const auto between = [](auto low, auto high) { return CLI::Range(low, high).description(""); };
-  const auto at_least = [&](std::int64_t low) {
-    return between(low, std::int64_t{1'000'000'000'000});
-  };
-  const auto not_negative = between(0.0, 1e12);
-  app.add_option("--data", flags.data, "Text to train on; its last 10 % are held out")
-      ->required()
-      ->group("Data");
-  app.add_option("--context", flags.context, "Bytes of a sequence")
-      ->check(at_least(1))
-      ->group("Data");
-  app.add_option("--batch", flags.batch, "Sequences per step, over all ranks")
-      ->check(at_least(1))
-      ->group("Data");
-  app.add_option("--micro-batch", flags.micro_batch, "Sequences per backward call")
-      ->check(at_least(1))
-      ->group("Data");
-  app.add_option("--seed", flags.seed, "Of initial weights, sample order and generated text")
-      ->group("Data");
-  app.add_option("--layers", flags.layers)->check(at_least(1))->group("Model");
-  app.add_option("--width", flags.width, "A multiple of --heads")
-      ->check(at_least(1))
-      ->group("Model");
-  app.add_option("--heads", flags.heads)->check(at_least(1))->group("Model");
-  app.add_option("--steps", flags.steps, "Optimizer steps; the schedule spans them")
-      ->check(at_least(1))
-      ->group("Run");
-  app.add_option("--stop-after", flags.stop_after,
-                 "End after this step, as if interrupted; 0: do not")
-      ->check(at_least(0))
-      ->group("Run");
-  app.add_option("--threads", flags.threads, "Threads per rank; part of what decides the bits")
-      ->check(between(1, 1024))
-      ->group("Run");
-  app.add_option("--eval-every", flags.eval_every, "Steps between validations; 0: none")
-      ->check(at_least(0))
-      ->group("Run");
-  app.add_option("--sample", flags.sample, "Characters to generate at the end; 0: none")
-      ->check(at_least(0))
-      ->group("Run");
-  app.add_option("--log", flags.log, "Write one JSON object a step to this file")->group("Run");
-  app.add_flag("--log-samples", flags.log_samples, "Log each step's sample indices too")
-      ->group("Run");
+  declare_data(app, flags);
+  declare_model(app, flags);
+  declare_run(app, flags);
   declare_checkpoints(app, flags);
-  app.add_option("--lr", flags.lr, "Highest learning rate")
-      ->check(not_negative)
-      ->group("Optimizer");
-  app.add_option("--min-lr", flags.min_lr, "Learning rate at the end")
-      ->check(not_negative)
-      ->group("Optimizer");
-  app.add_option("--warmup", flags.warmup, "Steps of linear warm-up")
-      ->check(at_least(0))
-      ->group("Optimizer");
-  app.add_option("--weight-decay", flags.weight_decay, "Of matrices")
-      ->check(not_negative)
-      ->group("Optimizer");
-  app.add_option("--beta1", flags.beta1)->check(between(0.0, 0.999999))->group("Optimizer");
-  app.add_option("--beta2", flags.beta2)->check(between(0.0, 0.999999))->group("Optimizer");
-  app.add_option("--clip", flags.clip, "Largest gradient norm; 0: no clipping")
-      ->check(not_negative)
-      ->group("Optimizer");
-  app.add_option("--stage", flags.stage,
-                 "ZeRO stage: 0 replicated, 1 optimizer state sharded, 2 gradients too")
-      ->check(between(0, 2))
-      ->group("Sharding");
-  app.add_option("--precision", flags.precision,
-                 "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")
-      ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))
-      ->group("Sharding");
-  app.add_option("--wire", flags.wire, "Of gradients between ranks; auto: as the parameters")
-      ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
-      ->group("Sharding");
+  declare_optimizer(app, flags);
+  declare_sharding(app, flags);
 }
 
 /// Checkpoint flags that need one another. Empty: all is well.
@@ -150,15 +174,6 @@ std::string problem_of(const Flags& flags, int world_size) {
     return "--batch must be a multiple of --micro-batch times the number of ranks, " +
            text(flags.micro_batch) + " * " + text(world_size) + "; try --batch " +
            text((flags.batch / per_call + 1) * per_call) + ": " + text(flags.batch);
-  }
-  std::ifstream file(flags.data, std::ios::binary | std::ios::ate);
-  if (!file || std::filesystem::is_directory(flags.data))
-    return "--data cannot be read; check the path: " + flags.data;
-  const auto bytes = static_cast<std::int64_t>(file.tellg());
-  const std::int64_t needed = 20 * (flags.context + 1);  // two windows in the held-out tenth
-  if (bytes < needed) {
-    return "--data is too short; it needs " + text(needed) + " bytes for --context " +
-           text(flags.context) + ": " + flags.data + " has " + text(bytes);
   }
   return {};
 }

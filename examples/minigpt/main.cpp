@@ -3,10 +3,9 @@
 #include <cstdio>
 #include <exception>
 
-#include <c10/util/Exception.h>
-
 #include "backends/connect.h"
 #include "backends/rendezvous/topology.h"
+#include "examples/minigpt/failure.h"
 #include "examples/minigpt/flags.h"
 #include "examples/minigpt/train.h"
 #include "libzero/base/error.h"
@@ -16,16 +15,35 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kPeerOrFile = 3;
 
+/// Nothing but the command line was looked at, which all ranks have alike: rank 0 speaks for all,
+/// and nobody leaves before it has, since a launcher takes the others down when one does.
+int end_without_training(const minigpt::ParsedFlags& parsed, const zero::Topology& topology) {
+  const auto say = [&] {
+    std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
+  };
+  if (topology.rank == 0) say();
+  if (parsed.exit_code == 0 || topology.size == 1) return parsed.exit_code;
+  try {
+    zero::connect({.topology = topology})->shutdown();
+  } catch (const zero::Error&) {  // the others have something else to do: it is this rank's flags
+    if (topology.rank != 0) say();
+  }
+  return parsed.exit_code;
+}
+
 int run(int argc, char** argv) {
   const zero::Topology topology = zero::topology_from(zero::process_environment());
   const minigpt::ParsedFlags parsed = minigpt::parse_flags(argc, argv, topology.size);
-  if (parsed.exit_code >= 0) {
-    // Every rank sees the same mistake: one of them says so.
-    if (topology.rank == 0)
-      std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
-    return parsed.exit_code;
+  if (parsed.exit_code >= 0) return end_without_training(parsed, topology);
+  const auto comm = zero::connect({.topology = topology});
+  try {
+    minigpt::train(parsed.flags, comm);
+  } catch (const zero::CommError&) {  // it has reached the others, or comes from them
+    throw;
+  } catch (const std::exception& error) {  // the others would hear only that this rank is gone
+    comm->abort(minigpt::text_of(error));
+    throw;
   }
-  minigpt::train(parsed.flags, zero::connect({.topology = topology}));
   return 0;
 }
 
@@ -37,11 +55,8 @@ int main(int argc, char** argv) {
   } catch (const zero::ContractError& error) {
     std::fprintf(stderr, "minigpt: %s\n", error.what());
     return kUsage;
-  } catch (const c10::Error& error) {
-    std::fprintf(stderr, "minigpt: %s\n", error.what_without_backtrace());
-    return kPeerOrFile;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "minigpt: %s\n", error.what());
+    std::fprintf(stderr, "minigpt: %s\n", minigpt::text_of(error).c_str());
     return kPeerOrFile;
   }
 }

@@ -1,11 +1,14 @@
 #include "examples/minigpt/text_data.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
+
+#include "libzero/base/error.h"
 
 namespace minigpt {
 namespace {
@@ -45,8 +48,17 @@ std::vector<std::int64_t> Windows::bytes(const std::vector<std::int64_t>& indice
 
 TextData read_text(const std::string& path, std::int64_t context) {
   std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.good() && !file.eof()) throw std::runtime_error("the text cannot be read: " + path);
+  if (!file || std::filesystem::is_directory(path))
+    throw zero::ContractError("--data cannot be read; check the path: " + path);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) throw std::runtime_error("--data: reading failed: " + path);
+  const auto bytes = static_cast<std::int64_t>(text.size());
+  const std::int64_t needed = 20 * (context + 1);  // two windows in the held-out tenth
+  if (bytes < needed) {
+    throw zero::ContractError("--data is too short; it needs " + std::to_string(needed) +
+                              " bytes for --context " + std::to_string(context) + ": " + path +
+                              " has " + std::to_string(bytes));
+  }
   const std::size_t training = text.size() * 9 / 10;
   return {Windows(text.substr(0, training), context), Windows(text.substr(training), context)};
 }

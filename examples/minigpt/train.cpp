@@ -9,6 +9,7 @@
 
 #include "examples/minigpt/checkpoints.h"
 #include "examples/minigpt/evaluate.h"
+#include "examples/minigpt/failure.h"
 #include "examples/minigpt/model.h"
 #include "examples/minigpt/report.h"
 #include "examples/minigpt/text_data.h"
@@ -107,6 +108,18 @@ class Training {
                      [this](const std::string& line) { say(line); }) {}
 
   void run() {
+    try {
+      run_to_the_end();
+    } catch (const zero::CommError&) {
+      throw;
+    } catch (const std::exception& error) {
+      optimizer_.abort(text_of(error));
+      throw;
+    }
+  }
+
+ private:
+  void run_to_the_end() {
     say(introduction(flags_, optimizer_, precision_, *comm_));
     checkpoints_.begin();
     const bool is_fresh = optimizer_.steps_taken() == 0;
@@ -121,7 +134,6 @@ class Training {
     }
   }
 
- private:
   static MiniGpt make_model(const Flags& flags, torch::Dtype dtype) {
     torch::manual_seed(flags.seed);
     MiniGpt model(ModelOptions{flags.layers, flags.width, flags.heads, flags.context});

@@ -17,6 +17,7 @@
 /// the peer, the number of the collective, its label and what happened before; after it the
 /// Collective is dead and every later call throws CommError.
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -68,6 +69,10 @@ struct ReduceScatterOptions {
   bool accumulate = false;      ///< Add onto the output's present content instead of onto zero.
   Epilogue epilogue = nullptr;  ///< May be empty.
   std::string label;
+  /// Null, or receives block_sum_of_squares() (libzero/kernels/block_norm.h) of each
+  /// kEpilogueBlock elements of the output, the last one shorter: taken while the sums are in
+  /// registers, which a pass of one's own would have to read again. In place when wait() returns.
+  double* block_squares = nullptr;
 };
 
 class Collective {
@@ -99,9 +104,12 @@ class Collective {
   virtual WorkPtr barrier(std::string_view label) = 0;
 
   /// Collective. Ranks with equal `color` (>= 0) form a new communicator, ordered by (key, rank);
-  /// it has the parent's timeout, its own sequence numbers and its own fate. A negative color gives
-  /// nullptr to that rank.
-  virtual std::shared_ptr<Collective> split(int color, int key) = 0;
+  /// it has its own sequence numbers and its own fate, and the parent's timeout or `patience`,
+  /// whichever is longer (of its ranks' values, where they differ, one may count for all). Joining
+  /// it takes at most the parent's timeout. A negative color gives nullptr to that rank.
+  virtual std::shared_ptr<Collective> split(int color, int key,
+                                            std::chrono::milliseconds patience) = 0;
+  std::shared_ptr<Collective> split(int color, int key) { return split(color, key, {}); }
 
   /// Any thread, any time: what is in flight and every later call fails with CommError(why), here
   /// and, as soon as they hear of it, on the other ranks. The first reason stands.

@@ -1,72 +1,33 @@
 #include "libzero/collective/ordered_sum.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 #include <string>
+#include <vector>
 
+#include "libzero/base/convert_floats.h"
 #include "libzero/base/error.h"
-#include "libzero/base/float16.h"
+#include "libzero/kernels/block_norm.h"
 
 namespace zero {
 namespace {
 
-struct Float32 {
-  using Stored = float;
-  static float widen(float value) { return value; }
-  static float narrow(float value) { return value; }
-};
-
-struct BFloat16 {
-  using Stored = std::uint16_t;
-  static float widen(std::uint16_t bits) { return float_from_bfloat16(bits); }
-  static std::uint16_t narrow(float value) { return bfloat16_from_float(value); }
-};
-
-struct Float16 {
-  using Stored = std::uint16_t;
-  static float widen(std::uint16_t bits) { return float_from_float16(bits); }
-  static std::uint16_t narrow(float value) { return float16_from_float(value); }
-};
-
-// Both loops are written for the vectoriser: one array each, no aliasing, no branch.
-template <typename Type>
-void add(float* __restrict out, const typename Type::Stored* __restrict in, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] += Type::widen(in[i]);
-}
-
-template <typename Type>
-void narrow(typename Type::Stored* __restrict out, const float* __restrict in, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = Type::narrow(in[i]);
-}
-
-/// Elements [begin, begin + count) of every part onto out[0 .. count), which is in cache.
-template <typename Type>
-void add_parts(Parts parts, std::int64_t begin, float* out, std::int64_t count, bool accumulate) {
-  // Adding onto +0 instead of copying part 0 turns -0 into +0, as the contract's formula does.
-  if (!accumulate) std::fill_n(out, count, 0.0f);
-  for (const void* part : parts) {
-    add<Type>(out, static_cast<const typename Type::Stored*>(part) + begin, count);
-  }
-}
-
-template <typename Type>
-void sum(Parts parts, float* out, std::int64_t count, bool accumulate, const Epilogue& epilogue,
-         std::int64_t first) {
-  for (std::int64_t begin = 0; begin < count; begin += kEpilogueBlock) {
-    const std::int64_t piece = std::min(kEpilogueBlock, count - begin);
-    add_parts<Type>(parts, begin, out + begin, piece, accumulate);
-    if (epilogue) epilogue(first + begin, piece);
-  }
-}
-
-template <typename Type>
-void sum_and_round(Parts parts, std::span<void* const> outs, std::int64_t count) {
-  using Stored = typename Type::Stored;
+void sum_and_round(Parts parts, DType dtype, std::span<void* const> outs, std::int64_t count) {
+  const FloatType type = float_type_of(dtype);
   float scratch[kEpilogueBlock];
+  std::vector<const void*> at(parts.size());
   for (std::int64_t begin = 0; begin < count; begin += kEpilogueBlock) {
     const std::int64_t piece = std::min(kEpilogueBlock, count - begin);
-    add_parts<Type>(parts, begin, scratch, piece, false);
-    for (void* out : outs) narrow<Type>(static_cast<Stored*>(out) + begin, scratch, piece);
+    const std::int64_t offset = begin * size_of(dtype);
+    for (std::size_t p = 0; p < parts.size(); ++p)
+      at[p] = static_cast<const std::byte*>(parts[p]) + offset;
+    sum_parts(at, dtype, scratch, piece, false, nullptr);
+    const auto sums = std::as_bytes(std::span(scratch, static_cast<std::size_t>(piece)));
+    for (void* out : outs) {
+      convert_floats(FloatType::kFloat32, sums, type,
+                     {static_cast<std::byte*>(out) + offset,
+                      static_cast<std::size_t>(piece * size_of(dtype))});
+    }
   }
 }
 
@@ -110,37 +71,27 @@ void reduce_int64(Parts parts, ReduceOp op, std::span<void* const> outs, std::in
 }  // namespace
 
 void ordered_sum(Parts parts, DType dtype, float* out, std::int64_t count, bool accumulate,
-                 const Epilogue& epilogue, std::int64_t first) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return sum<Float32>(parts, out, count, accumulate, epilogue, first);
-    case DType::kBFloat16:
-      return sum<BFloat16>(parts, out, count, accumulate, epilogue, first);
-    case DType::kFloat16:
-      return sum<Float16>(parts, out, count, accumulate, epilogue, first);
-    case DType::kInt64:
-    case DType::kUInt8:
-      break;
+                 const Epilogue& epilogue, std::int64_t first, double* block_squares) {
+  if (!is_floating(dtype)) refuse("ordered_sum", dtype);
+  static_assert(kEpilogueBlock == kNormBlock, "a piece of the sum is a block of the norm");
+  double* const squares =
+      block_squares == nullptr ? nullptr : block_squares + first / kEpilogueBlock;
+  if (!epilogue) return sum_parts(parts, dtype, out, count, accumulate, squares);
+  std::vector<const void*> at(parts.begin(), parts.end());
+  for (std::int64_t begin = 0; begin < count; begin += kEpilogueBlock) {
+    const std::int64_t piece = std::min(kEpilogueBlock, count - begin);
+    sum_parts(at, dtype, out + begin, piece, accumulate,
+              squares == nullptr ? nullptr : squares + begin / kEpilogueBlock);
+    epilogue(first + begin, piece);
+    for (const void*& part : at)
+      part = static_cast<const std::byte*>(part) + piece * size_of(dtype);
   }
-  refuse("ordered_sum", dtype);
 }
 
 void ordered_reduce(Parts parts, DType dtype, ReduceOp op, std::span<void* const> outs,
                     std::int64_t count) {
   if (dtype == DType::kInt64) return reduce_int64(parts, op, outs, count);
-  if (op == ReduceOp::kSum) {
-    switch (dtype) {
-      case DType::kFloat32:
-        return sum_and_round<Float32>(parts, outs, count);
-      case DType::kBFloat16:
-        return sum_and_round<BFloat16>(parts, outs, count);
-      case DType::kFloat16:
-        return sum_and_round<Float16>(parts, outs, count);
-      case DType::kInt64:
-      case DType::kUInt8:
-        break;
-    }
-  }
+  if (op == ReduceOp::kSum && is_floating(dtype)) return sum_and_round(parts, dtype, outs, count);
   refuse("ordered_reduce", dtype);
 }
 

@@ -7,19 +7,18 @@
 #include <span>
 
 #include "libzero/collective/collective.h"
+#include "libzero/kernels/sum.h"
 
 namespace zero {
 
-/// One pointer for each rank, in rank order, to as many elements of one dtype.
-using Parts = std::span<const void* const>;
-
-/// out[i] = (accumulate ? out[i] : +0) + parts[0][i] + parts[1][i] + ..., each term widened to fp32
-/// first. dtype: float32, bfloat16 or float16. Walks in pieces of kEpilogueBlock and calls
-/// epilogue(first + begin, count) after each; `first` is where `out` starts in the caller's whole
-/// output, a multiple of kEpilogueBlock. No part may overlap out. Throws ContractError for another
-/// dtype.
+/// sum_parts(), with what a reduce_scatter needs around it. `first` is where `out` starts in the
+/// caller's whole output, a multiple of kEpilogueBlock. Calls epilogue(first + begin, count) after
+/// each kEpilogueBlock elements. `block_squares`: null, or belongs to the whole output: it is
+/// written from index first / kEpilogueBlock on. Throws ContractError for a dtype that is not
+/// floating.
 void ordered_sum(Parts parts, DType dtype, float* out, std::int64_t count, bool accumulate,
-                 const Epilogue& epilogue = nullptr, std::int64_t first = 0);
+                 const Epilogue& epilogue = nullptr, std::int64_t first = 0,
+                 double* block_squares = nullptr);
 
 /// What all_reduce computes: sums of floating types as above (onto +0), rounded once to dtype;
 /// int64 sums (wrapping) and maxima. Every pointer of `outs` receives the result; an out may be one

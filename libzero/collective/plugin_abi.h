@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define ZERO_BACKEND_ABI_VERSION 1
+#define ZERO_BACKEND_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,6 +60,7 @@ typedef struct zero_reduce_scatter_args {
   zero_epilogue epilogue; /* may be null */
   void* epilogue_context;
   const char* label;
+  double* block_squares; /* may be null */
 } zero_reduce_scatter_args;
 
 /* Calls block until done; the adapter in the program decides on which thread they run. */
@@ -73,9 +74,12 @@ typedef struct zero_communicator {
   int (*broadcast)(void* self, void* data, int64_t count, int32_t dtype, int32_t root,
                    const char* label, zero_message message);
   int (*barrier)(void* self, const char* label, zero_message message);
-  /* *child->self is null where color < 0. The child's store keys come from the parent's store. */
-  int (*split)(void* self, int32_t color, int32_t key, struct zero_communicator* child,
-               int32_t* child_rank, int32_t* child_size, zero_message message);
+  /* *child->self is null where color < 0. The child's store keys come from the parent's store. Its
+     timeout is the parent's or patience_ms, whichever is longer; joining it takes at most the
+     parent's. */
+  int (*split)(void* self, int32_t color, int32_t key, int64_t patience_ms,
+               struct zero_communicator* child, int32_t* child_rank, int32_t* child_size,
+               zero_message message);
   void (*abort)(void* self, const char* why);
   int (*shutdown)(void* self, zero_message message);
   void (*destroy)(void* self);

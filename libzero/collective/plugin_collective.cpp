@@ -52,7 +52,8 @@ class PluginCollective final : public Collective {
   WorkPtr all_reduce(Buffer data, ReduceOp op, std::string_view label) override;
   WorkPtr broadcast(Buffer data, int root, std::string_view label) override;
   WorkPtr barrier(std::string_view label) override;
-  std::shared_ptr<Collective> split(int color, int key) override;
+  std::shared_ptr<Collective> split(int color, int key,
+                                    std::chrono::milliseconds patience) override;
 
   void abort(std::string_view why) noexcept override {
     dead_ = true;
@@ -102,6 +103,7 @@ WorkPtr PluginCollective::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatt
   args.epilogue = options.epilogue ? &run_epilogue : nullptr;
   args.epilogue_context = &options.epilogue;
   args.label = options.label.c_str();
+  args.block_squares = options.block_squares;
   return run([&](zero_message message) {
     return communicator_.reduce_scatter(communicator_.self, &args, message);
   });
@@ -144,14 +146,15 @@ WorkPtr PluginCollective::barrier(std::string_view label) {
   });
 }
 
-std::shared_ptr<Collective> PluginCollective::split(int color, int key) {
+std::shared_ptr<Collective> PluginCollective::split(int color, int key,
+                                                    std::chrono::milliseconds patience) {
   check_not_shut_down(shut_down_, "split", "");
   zero_communicator child{};
   std::int32_t child_rank = 0;
   std::int32_t child_size = 0;
   checked([&](zero_message message) {
-    return communicator_.split(communicator_.self, color, key, &child, &child_rank, &child_size,
-                               message);
+    return communicator_.split(communicator_.self, color, key, patience.count(), &child,
+                               &child_rank, &child_size, message);
   });
   if (child.self == nullptr) return nullptr;
   return std::make_shared<PluginCollective>(home_, child, child_rank, child_size);

@@ -110,10 +110,12 @@ class Recorder final : public Collective {
     return issue(next_call(Operation::kBarrier, label), [&] { return inner_->barrier(label); });
   }
 
-  std::shared_ptr<Collective> split(int color, int key) override {
+  std::shared_ptr<Collective> split(int color, int key,
+                                    std::chrono::milliseconds patience) override {
     const CallHeader header = next_call(Operation::kSplit, "");
     ++calls_;
-    auto child = begin(header).run([&] { return inner_->split(color, key); }, Outcome::kOk);
+    auto child =
+        begin(header).run([&] { return inner_->split(color, key, patience); }, Outcome::kOk);
     log_->count(header, rank(), size());
     if (!child) return nullptr;
     std::string group = group_.empty() ? "group " : group_ + "/";

@@ -23,7 +23,7 @@ class SelfCollective final : public Collective {
     check_reduce_scatter(in, out, options.label, 1);
     count_call(Operation::kReduceScatter, options.label, in.dtype, out.count);
     ordered_sum(Parts(&in.data, 1), in.dtype, static_cast<float*>(out.data), out.count,
-                options.accumulate, options.epilogue);
+                options.accumulate, options.epilogue, 0, options.block_squares);
     return finished_work();
   }
 
@@ -60,7 +60,8 @@ class SelfCollective final : public Collective {
     return finished_work();
   }
 
-  std::shared_ptr<Collective> split(int color, int /*key*/) override {
+  std::shared_ptr<Collective> split(int color, int /*key*/,
+                                    std::chrono::milliseconds /*patience*/) override {
     check_not_shut_down(shut_down_, "split", "");
     count_call(Operation::kSplit, "");
     return color < 0 ? nullptr : std::make_shared<SelfCollective>();

@@ -64,7 +64,8 @@ class ThreadsCollective final : public Collective {
   WorkPtr all_reduce(Buffer data, ReduceOp op, std::string_view label) override;
   WorkPtr broadcast(Buffer data, int root, std::string_view label) override;
   WorkPtr barrier(std::string_view label) override;
-  std::shared_ptr<Collective> split(int color, int key) override;
+  std::shared_ptr<Collective> split(int color, int key,
+                                    std::chrono::milliseconds patience) override;
 
   void abort(std::string_view why) noexcept override {
     hub_->fail(std::string(why) + " (abort() on rank " + std::to_string(rank_) + ")");
@@ -141,7 +142,7 @@ WorkPtr ThreadsCollective::reduce_scatter(ConstBuffer in, Buffer out,
         parts[r] = at<const std::byte>(round.seats[r].in, rank_ * out.count + begin, element);
       }
       ordered_sum(parts, in.dtype, static_cast<float*>(out.data) + begin, count, options.accumulate,
-                  options.epilogue, begin);
+                  options.epilogue, begin, options.block_squares);
     });
   });
 }
@@ -200,13 +201,14 @@ WorkPtr ThreadsCollective::barrier(std::string_view label) {
               [](const Round&) { return true; });
 }
 
-std::shared_ptr<Collective> ThreadsCollective::split(int color, int key) {
+std::shared_ptr<Collective> ThreadsCollective::split(int color, int key,
+                                                     std::chrono::milliseconds patience) {
   check_not_shut_down(shut_down_, "split", "");
   CallHeader call = next_call(Operation::kSplit, "");
   call.color = color;
   call.key = key;
   Membership child;
-  meet(call, nullptr, nullptr, [&](const Round& round) {
+  meet(call, &patience, nullptr, [&](const Round& round) {
     child = round.children[static_cast<std::size_t>(rank_)];
     return true;
   })->wait();

@@ -17,6 +17,10 @@ std::vector<int> ranks_without(const std::vector<Seat>& seats, bool Seat::*mark)
   return ranks;
 }
 
+std::chrono::milliseconds patience_of(const std::vector<Seat>& seats, int rank) {
+  return *static_cast<const std::chrono::milliseconds*>(seats[static_cast<std::size_t>(rank)].in);
+}
+
 }  // namespace
 
 Hub::Hub(int size, std::chrono::milliseconds timeout) : size_(size), timeout_(timeout) {}
@@ -114,7 +118,9 @@ std::vector<Membership> split_seats(const std::vector<Seat>& seats,
       return seats[static_cast<std::size_t>(a)].call.key <
              seats[static_cast<std::size_t>(b)].call.key;
     });
-    const auto hub = std::make_shared<Hub>(static_cast<int>(ranks.size()), timeout);
+    std::chrono::milliseconds longest = timeout;
+    for (const int rank : ranks) longest = std::max(longest, patience_of(seats, rank));
+    const auto hub = std::make_shared<Hub>(static_cast<int>(ranks.size()), longest);
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       children[static_cast<std::size_t>(ranks[i])] = {hub, static_cast<int>(i)};
     }

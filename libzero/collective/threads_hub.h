@@ -87,7 +87,7 @@ class Hub {
 };
 
 /// Forms the children of split() from what the ranks asked for; a pure function but for the new
-/// hubs.
+/// hubs. `in` of the seats is the patience that each asked for; `timeout` is the parent's.
 std::vector<Membership> split_seats(const std::vector<Seat>& seats,
                                     std::chrono::milliseconds timeout);
 

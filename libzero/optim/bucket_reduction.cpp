@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "libzero/optim/block_norm.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -45,20 +44,12 @@ void BucketReduction::reduce(std::int32_t bucket, bool accumulate, const std::st
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   const std::int64_t slice = state.accumulator.size();
   if (slice == 0) return;  // nothing but zero-size parameters
-  static_assert(kEpilogueBlock % kNormBlock == 0,
-                "no piece of the sum may cut a block of the norm");
-  const auto sum_squares = [&state](std::int64_t begin, std::int64_t count) {
-    for (std::int64_t i = begin; i < begin + count; i += kNormBlock) {
-      state.block_sums[static_cast<std::size_t>(i / kNormBlock)] = block_sum_of_squares(
-          state.accumulator.data() + i, std::min(kNormBlock, begin + count - i));
-    }
-  };
   const DType wire = wire_[static_cast<std::size_t>(bucket)];
   clock_.timed([&] {
     comm_
         .reduce_scatter({staging_.data(), slice * comm_.size(), wire},
                         {state.accumulator.data(), slice, DType::kFloat32},
-                        {accumulate, sum_squares, label})
+                        {accumulate, nullptr, label, state.block_sums.data()})
         ->wait();
   });
 }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "libzero/base/error.h"
-#include "libzero/optim/agreement.h"
+#include "libzero/collective/agreement.h"
 #include "libzero/optim/model_sync.h"
 
 namespace zero {

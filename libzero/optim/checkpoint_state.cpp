@@ -16,13 +16,14 @@ namespace {
 using checkpoint::CommonState;
 using checkpoint::StateView;
 
+constexpr const char* kUnnamedRun = "run";
 constexpr DType kKnownDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt64,
                                   DType::kUInt8};
 
 CommonState make_common(const CheckpointSource& source, const TrainerState& trainer) {
   CommonState common;
   common.step = source.steps_taken;
-  common.run_id = trainer.run_id;
+  common.run_id = trainer.run_id.empty() ? kUnnamedRun : trainer.run_id;
   common.stage = source.stage;
   common.parameters = checkpoint_rows(source.table, source.buffers);
   for (const AdamWOptions& group : source.groups) common.groups.push_back(named_options(group));
@@ -72,7 +73,7 @@ class Views {
     view.pieces.emplace_back(static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes));
   }
 
-  const void* moment_of(const Extent& extent, AlignedArray<float> BucketState::*moment) const {
+  const void* moment_of(const Extent& extent, ArenaArray<float> BucketState::*moment) const {
     const Slot slot = source_.layout.slot(extent.parameter);
     const BucketState& state = source_.states[static_cast<std::size_t>(slot.bucket)];
     return (state.*moment).data() + (slot.offset + extent.begin - state.stepped.begin);

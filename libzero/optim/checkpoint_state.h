@@ -3,6 +3,7 @@
 /// What an optimizer hands to a checkpoint, and how a Checkpointer reaches it. Not for trainers.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,7 +47,7 @@ struct CheckpointSource {
 /// part.refusal says why.
 CheckpointState make_checkpoint_state(const CheckpointSource& source, const TrainerState& trainer);
 
-/// The door into an Optimizer for those who save it: Optimizer itself, and Checkpointer. Called by
+/// The door into an Optimizer for who saves it from outside: Checkpointer. Called by
 /// the thread that trains.
 class CheckpointAccess {
  public:
@@ -58,14 +59,18 @@ class CheckpointAccess {
   /// after shutdown(), CommError if the optimizer is dead.
   CheckpointState state(const TrainerState& trainer) const;
 
-  /// Optimizer::save(), and what it did.
-  checkpoint::SaveOutcome save(checkpoint::Store& store, const TrainerState& trainer) const;
-
   /// Collective when called for the first time (a split of the optimizer's communicator, through
   /// its queue). Training never uses it: save() and load() do, on this thread. Work on a thread of
   /// its own needs a split() of this one. shutdown() leaves it. Throws as state() does; a CommError
   /// kills the optimizer.
   std::shared_ptr<Collective> comm() const;
+
+  /// Runs collectives over comm() and what was split off it; a CommError kills the optimizer, and
+  /// everything else that they throw passes through. Throws as state() does before that.
+  void run(const std::function<void()>& collectives) const;
+
+  /// Whether a CommError has killed it.
+  bool is_dead() const;
 
  private:
   Optimizer& optimizer_;

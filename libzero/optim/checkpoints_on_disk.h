@@ -15,9 +15,11 @@ namespace zero {
 
 std::unique_ptr<checkpoint::Store> open_store(const std::string& root);
 
-/// Collective. See checkpoint::find_candidates.
+/// Collective. See checkpoint::find_candidates. Files that a manifest names are waited for, as
+/// with_patience() does.
 checkpoint::Candidates find_checkpoints(const std::string& from, bool fall_back, Collective& comm);
 
+/// One that another rank has seen: its files are waited for, the manifest too.
 std::unique_ptr<checkpoint::Reader> open_checkpoint(const std::string& directory);
 
 /// By its name; nothing if it has another than a root gives.

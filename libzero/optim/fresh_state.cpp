@@ -4,14 +4,14 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <string>
 
+#include "libzero/base/convert_floats.h"
 #include "libzero/base/error.h"
-#include "libzero/base/float16.h"
 #include "libzero/optim/checkpoint_rows.h"
 #include "libzero/optim/model_sync.h"
+#include "libzero/optim/row_match.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -22,31 +22,35 @@ using checkpoint::Reader;
 /// Elements that pass through a conversion at once.
 constexpr std::int64_t kChunk = std::int64_t{1} << 16;
 
-float widened(DType dtype, std::uint16_t bits) {
-  return dtype == DType::kBFloat16 ? float_from_bfloat16(bits) : float_from_float16(bits);
+const ParameterSpec& saved_row(const Reader& reader, std::int32_t source) {
+  return reader.common().parameters[static_cast<std::size_t>(source)];
 }
 
-void narrow(const float* from, std::int64_t count, DType dtype, std::uint16_t* to) {
-  const bool is_bfloat16 = dtype == DType::kBFloat16;
-  for (std::int64_t i = 0; i < count; ++i)
-    to[i] = is_bfloat16 ? bfloat16_from_float(from[i]) : float16_from_float(from[i]);
+std::span<std::byte> bytes_of(float* data, std::int64_t count) {
+  return std::as_writable_bytes(std::span(data, static_cast<std::size_t>(count)));
+}
+
+/// `to` has room for as many elements of `dtype`.
+void narrow(const float* from, std::int64_t count, DType dtype, void* to) {
+  const auto elements = static_cast<std::size_t>(count);
+  convert_floats(
+      FloatType::kFloat32, std::as_bytes(std::span(from, elements)), float_type_of(dtype),
+      {static_cast<std::byte*>(to), elements * static_cast<std::size_t>(size_of(dtype))});
 }
 
 /// Elements [begin, end) of a state of any floating type, widened.
 void read_floats(const Reader& reader, std::int32_t row, const std::string& state,
                  std::int64_t begin, std::int64_t end, float* dst) {
   const DType saved = reader.dtype(row, state);
-  if (saved == DType::kFloat32) {
-    reader.read(row, state, begin, end,
-                std::as_writable_bytes(std::span(dst, static_cast<std::size_t>(end - begin))));
-    return;
-  }
-  std::vector<std::uint16_t> chunk;
+  if (saved == DType::kFloat32)
+    return reader.read(row, state, begin, end, bytes_of(dst, end - begin));
+  std::vector<std::byte> chunk;
   for (std::int64_t at = begin; at < end; at += kChunk) {
-    chunk.resize(static_cast<std::size_t>(std::min(kChunk, end - at)));
-    reader.read(row, state, at, at + static_cast<std::int64_t>(chunk.size()),
-                std::as_writable_bytes(std::span(chunk)));
-    for (const std::uint16_t bits : chunk) *dst++ = widened(saved, bits);
+    const std::int64_t count = std::min(kChunk, end - at);
+    chunk.resize(static_cast<std::size_t>(count * size_of(saved)));
+    reader.read(row, state, at, at + count, chunk);
+    convert_floats(float_type_of(saved), chunk, FloatType::kFloat32,
+                   bytes_of(dst + (at - begin), count));
   }
 }
 
@@ -54,21 +58,17 @@ void read_floats(const Reader& reader, std::int32_t row, const std::string& stat
 void read_value(const Reader& reader, std::int32_t source, const ParameterSpec& row,
                 std::span<std::byte> dst) {
   const std::int64_t numel = row.numel();
-  if (reader.dtype(source, "value") == row.dtype) {
-    reader.read(source, "value", 0, numel, dst);
+  const std::string state = weights_of(saved_row(reader, source));
+  if (reader.dtype(source, state) == row.dtype) {
+    reader.read(source, state, 0, numel, dst);
     return;
   }
   std::vector<float> chunk;
   for (std::int64_t at = 0; at < numel; at += kChunk) {
     const std::int64_t count = std::min(kChunk, numel - at);
     chunk.resize(static_cast<std::size_t>(count));
-    read_floats(reader, source, "value", at, at + count, chunk.data());
-    std::byte* const to = dst.data() + at * size_of(row.dtype);
-    if (row.dtype == DType::kFloat32) {
-      std::memcpy(to, chunk.data(), chunk.size() * sizeof(float));
-    } else {
-      narrow(chunk.data(), count, row.dtype, reinterpret_cast<std::uint16_t*>(to));
-    }
+    read_floats(reader, source, state, at, at + count, chunk.data());
+    narrow(chunk.data(), count, row.dtype, dst.data() + at * size_of(row.dtype));
   }
 }
 
@@ -104,7 +104,7 @@ std::vector<Piece> pieces_of(const LoadTarget& target) {
 /// For a parameter that the checkpoint lacks.
 void copy_present_master(const LoadTarget& target, const Piece& piece, float* dst) {
   const Extent& extent = piece.extent;
-  const AlignedArray<float>& master = target.states[piece.bucket].master;
+  const ArenaArray<float>& master = target.states[piece.bucket].master;
   if (master.size() > 0) {
     std::copy_n(master.data() + piece.at, extent.end - extent.begin, dst);
   } else {
@@ -137,18 +137,27 @@ void FreshState::read_trainable(const Reader& reader, const LoadPlan& plan,
         {AlignedArray<float>(numel), AlignedArray<float>(numel), AlignedArray<float>(numel)});
   }
   const std::vector<Piece> pieces = pieces_of(target);
+  for (const Piece& piece : pieces) {
+    const Extent& extent = piece.extent;
+    const std::int32_t source = plan.sources[static_cast<std::size_t>(extent.parameter)];
+    float* const dst = buckets_[piece.bucket].master.data() + piece.at;
+    if (source < 0) {
+      copy_present_master(target, piece, dst);
+    } else {
+      read_floats(reader, source, weights_of(saved_row(reader, source)), extent.begin, extent.end,
+                  dst);
+    }
+  }
+  if (!plan.moments) return;
   const auto read = [&](const char* state, AlignedArray<float> Arrays::*array) {
     for (const Piece& piece : pieces) {
-      const std::int32_t source = plan.sources[static_cast<std::size_t>(piece.extent.parameter)];
-      float* const dst = (buckets_[piece.bucket].*array).data() + piece.at;
-      if (source >= 0) {
-        read_floats(reader, source, state, piece.extent.begin, piece.extent.end, dst);
-      } else if (array == &Arrays::master) {
-        copy_present_master(target, piece, dst);
-      }
+      const Extent& extent = piece.extent;
+      const std::int32_t source = plan.sources[static_cast<std::size_t>(extent.parameter)];
+      if (source < 0 || !saved_row(reader, source).trainable) continue;  // they are 0
+      read_floats(reader, source, state, extent.begin, extent.end,
+                  (buckets_[piece.bucket].*array).data() + piece.at);
     }
   };
-  read("master", &Arrays::master);
   read("exp_avg", &Arrays::exp_avg);
   read("exp_avg_sq", &Arrays::exp_avg_sq);
 }
@@ -182,15 +191,18 @@ void FreshState::put_in_place(LoadTarget& target) {
       write_elements(tensor, piece.extent.begin, count, master);
     } else {
       WritableRun run(tensor, piece.extent.begin, count);
-      narrow(master, count, dtype, static_cast<std::uint16_t*>(run.data()));
+      narrow(master, count, dtype, run.data());
       run.finish();
     }
   }
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     BucketState& state = target.states[b];
-    if (state.master.size() > 0) state.master = std::move(buckets_[b].master);
-    state.exp_avg = std::move(buckets_[b].exp_avg);
-    state.exp_avg_sq = std::move(buckets_[b].exp_avg_sq);
+    const auto put = [](const AlignedArray<float>& from, ArenaArray<float>& to) {
+      if (to.size() > 0) std::copy_n(from.data(), from.size(), to.data());
+    };
+    put(buckets_[b].master, state.master);
+    put(buckets_[b].exp_avg, state.exp_avg);
+    put(buckets_[b].exp_avg_sq, state.exp_avg_sq);
   }
   const at::NoGradGuard no_grad;
   for (Value& value : values_) {

@@ -28,6 +28,7 @@ class Planner {
       : reader_(reader), common_(reader.common()), live_(live), options_(options) {}
 
   LoadPlan run() {
+    plan_.moments = !options_.weights_only();
     plan_world();
     plan_steps();
     plan_rows();
@@ -42,7 +43,7 @@ class Planner {
   bool resharded() const { return reader_.info().world_size != live_.world_size; }
 
   void plan_world() {
-    if (!resharded() || options_.reshard_on_load()) return;
+    if (!resharded() || options_.reshard_on_load() || options_.weights_only()) return;
     plan_.wrong_world = true;
     differs("world size: " + std::to_string(reader_.info().world_size) +
             " ranks in the checkpoint, " + std::to_string(live_.world_size) +
@@ -50,6 +51,8 @@ class Planner {
   }
 
   void plan_steps() {
+    if (options_.weights_only())
+      return add("steps", Restored::kDefaulted, "weights_only: 0 taken, 0 applied");
     plan_.steps_taken = common_.step;
     const std::optional<std::int64_t> applied = applied_steps();
     if (!applied) return;
@@ -95,46 +98,64 @@ class Planner {
   }
 
   void count_rows() {
-    std::size_t trainable = 0, frozen = 0, buffers = 0;
+    std::size_t trainable = 0, thawed = 0, frozen = 0, buffers = 0;
     for (std::size_t i = 0; i < live_.rows.size(); ++i) {
       if (plan_.sources[i] < 0) continue;
       const ParameterSpec& row = live_.rows[i];
       ++(row.trainable ? trainable : row.group < 0 ? buffers : frozen);
+      thawed += row.trainable && !saved_row(i).trainable ? 1 : 0;
     }
     const std::string ranks =
         resharded() ? " from " + std::to_string(reader_.info().world_size) + " ranks" : "";
     const Restored how = resharded() ? Restored::kResharded : Restored::kRestored;
-    for (const char* item : {"masters", "exp_avg", "exp_avg_sq"})
-      add(item, how, std::to_string(trainable) + " parameters" + ranks);
+    add("masters", how, std::to_string(trainable) + " parameters" + ranks);
+    for (const char* item : kMoments) {
+      if (plan_.moments) {
+        add(item, how, std::to_string(trainable - thawed) + " parameters" + ranks);
+      } else {
+        add(item, Restored::kDefaulted, "weights_only: 0");
+      }
+    }
     if (frozen > 0) add("frozen parameters", how, std::to_string(frozen) + " parameters" + ranks);
     if (buffers > 0) add("buffers", Restored::kRestored, std::to_string(buffers) + " buffers");
+  }
+
+  /// REQUIRES that the model's row has a source.
+  const ParameterSpec& saved_row(std::size_t row) const {
+    return common_.parameters[static_cast<std::size_t>(plan_.sources[row])];
   }
 
   void plan_states() {
     std::set<std::string> unknown;
     for (std::size_t i = 0; i < live_.rows.size(); ++i) {
-      const ParameterSpec& row = live_.rows[i];
-      if (plan_.sources[i] < 0 || row.numel() == 0) continue;
-      const ParameterSpec& saved = common_.parameters[static_cast<std::size_t>(plan_.sources[i])];
-      if (saved.trainable != row.trainable) continue;  // said already
-      std::set<std::string> states;
-      for (std::string& state : reader_.states(plan_.sources[i])) states.insert(std::move(state));
-      if (row.trainable) {
-        take_state(row, plan_.sources[i], "master", DType::kFloat32, states);
-        for (const char* state : kMoments)
-          take_state(row, plan_.sources[i], state, DType::kFloat32, states);
-      } else {
-        take_state(row, plan_.sources[i], "value", saved.dtype, states);
-      }
-      unknown.merge(states);
+      if (plan_.sources[i] >= 0 && live_.rows[i].numel() > 0) plan_states_of(i, unknown);
     }
     for (const std::string& state : unknown) {
-      if (options_.allow_extra()) {
+      if (options_.allow_extra() || options_.weights_only()) {
         add("state " + state, Restored::kDropped, "this optimizer has no such state");
       } else {
         differs("state '" + state + "': this optimizer has no such state (allow_extra)");
       }
     }
+  }
+
+  void plan_states_of(std::size_t index, std::set<std::string>& unknown) {
+    const ParameterSpec& row = live_.rows[index];
+    const ParameterSpec& saved = saved_row(index);
+    const std::int32_t source = plan_.sources[index];
+    if (saved.trainable != row.trainable && !may_change_training(options_)) return;  // said already
+    std::set<std::string> states;
+    for (std::string& state : reader_.states(source)) states.insert(std::move(state));
+    take_state(row, source, weights_of(saved), saved.trainable ? DType::kFloat32 : saved.dtype,
+               states);
+    for (const char* state : kMoments) {
+      if (saved.trainable && row.trainable && plan_.moments) {
+        take_state(row, source, state, DType::kFloat32, states);
+      } else if (saved.trainable) {
+        states.erase(state);
+      }
+    }
+    unknown.merge(states);
   }
 
   /// Removes `state` from `states`.
@@ -155,6 +176,11 @@ class Planner {
   }
 
   void plan_scaler() {
+    if (options_.weights_only()) {
+      plan_.scaler = live_.fresh_scaler;
+      return add("loss scale", Restored::kDefaulted,
+                 "weights_only: scale " + number_text(live_.fresh_scaler.scale));
+    }
     const LossScalerState& saved = common_.scaler;
     const auto is_float16 = [](const ParameterSpec& row) {
       return row.trainable && row.dtype == DType::kFloat16;
@@ -190,6 +216,8 @@ class Planner {
     }
     const std::size_t saved = common_.groups.size(), live = live_.groups.size();
     plan_.groups.resize(live);
+    if (options_.weights_only())
+      return add("options of groups", Restored::kKept, "weights_only: present values");
     if (saved != live && !options_.allow_regroup()) {
       return differs("groups: " + std::to_string(saved) + " in the checkpoint, " +
                      std::to_string(live) + " in the model (allow_regroup)");

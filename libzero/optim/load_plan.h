@@ -19,12 +19,14 @@ struct LiveTables {
   std::vector<ParameterSpec> rows;               ///< Parameters, then buffers.
   std::vector<checkpoint::GroupOptions> groups;  ///< Present options.
   LossScaler scaler;
+  LossScalerState fresh_scaler;  ///< As the constructor made it.
   int rank = 0;
   int world_size = 1;
 };
 
 struct LoadPlan {
   std::vector<std::int32_t> sources;  ///< As in RowMatch.
+  bool moments = true;                ///< false: they begin at 0, whatever the checkpoint has.
   /// What each group takes from the checkpoint: some of lr, beta1, beta2, eps, weight_decay.
   std::vector<checkpoint::GroupOptions> groups;
   std::int64_t steps_taken = 0;
@@ -44,8 +46,5 @@ LoadPlan plan_load(const checkpoint::Reader& reader, const LiveTables& live,
 /// and for another world size the command that reshards. `directory`: the checkpoint's, or empty.
 std::string refusal_of(const LoadPlan& plan, const checkpoint::StepInfo& info, int world_size,
                        const std::string& directory);
-
-/// `text` as one word of a POSIX shell.
-std::string shell_quoted(const std::string& text);
 
 }  // namespace zero

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "libzero/base/shell_quoted.h"
 #include "libzero/optim/load_plan.h"
 #include "libzero/optim/resume.h"
 
@@ -51,15 +52,6 @@ const char* name_of(Restored how) {
       return "dropped";
   }
   return "unknown";
-}
-
-std::string shell_quoted(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+:,@%";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 std::string refusal_of(const LoadPlan& plan, const checkpoint::StepInfo& info, int world_size,

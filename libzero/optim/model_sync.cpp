@@ -91,6 +91,8 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   facts.push_back("option bucket_bytes " + text(options.bucket_bytes()));
   facts.push_back("option first_bucket_bytes " + text(options.first_bucket_bytes()));
   facts.push_back("option shard_alignment " + text(options.shard_alignment()));
+  facts.push_back("option checkpoint_timeout " + text(options.checkpoint_timeout().count()) +
+                  " ms");
   add_scaler_facts(options.loss_scaler(), facts);
   facts.push_back("layout " + text(layout.fingerprint()));
   return facts;
@@ -125,6 +127,9 @@ void require_valid(const AdamWOptions& defaults, const Options& options) {
   }
   ZERO_REQUIRE(options.stage() >= 0 && options.stage() <= 2,
                "optimizer: stage must be 0, 1 or 2: " + text(options.stage()));
+  ZERO_REQUIRE(options.checkpoint_timeout().count() > 0,
+               "optimizer: checkpoint_timeout must be longer than nothing: " +
+                   text(options.checkpoint_timeout().count()) + " ms");
   ZERO_REQUIRE(std::isfinite(options.clip_norm()) && options.clip_norm() >= 0,
                "optimizer: clip_norm must be finite and at least 0 (0 turns clipping off): " +
                    text(options.clip_norm()));

@@ -130,20 +130,23 @@ CheckpointState CheckpointAccess::state(const TrainerState& trainer) const {
   return impl.checkpoint_state(
       present_groups(optimizer_, impl.options_.groups().size() + 1, "save"), trainer);
 }
-checkpoint::SaveOutcome CheckpointAccess::save(checkpoint::Store& store,
-                                               const TrainerState& trainer) const {
-  Optimizer::Impl& impl = *optimizer_.impl_;
-  return impl.save(store, present_groups(optimizer_, impl.options_.groups().size() + 1, "save"),
-                   trainer);
-}
 std::shared_ptr<Collective> CheckpointAccess::comm() const {
   return optimizer_.impl_->checkpoint_comm();
+}
+void CheckpointAccess::run(const std::function<void()>& collectives) const {
+  optimizer_.impl_->run_for_checkpoints(collectives);
+}
+bool CheckpointAccess::is_dead() const {
+  return optimizer_.impl_->is_dead();
 }
 void Optimizer::request_stop() noexcept {
   impl_->stop_requested_.store(true);
 }
 void Optimizer::shutdown() {
   impl_->shutdown();
+}
+void Optimizer::abort(std::string_view why) noexcept {
+  impl_->abort(why);
 }
 
 }  // namespace zero

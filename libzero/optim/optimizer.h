@@ -21,6 +21,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libzero/collective/collective.h"
@@ -205,6 +206,12 @@ class Optimizer : public torch::optim::Optimizer {
 
   /// Collective: leaves in good order. Later calls throw ContractError.
   void shutdown();
+
+  /// Not collective: this rank cannot go on, for a reason of its own. Whatever the other ranks wait
+  /// in or call next here, saves and loads included, throws CommError that names this rank and
+  /// `why`, and so do later calls on this rank. Does nothing after shutdown() or a CommError. The
+  /// communicator that was given to the constructor is told apart: Collective::abort().
+  void abort(std::string_view why) noexcept;
 
  private:
   friend class CheckpointAccess;

@@ -48,7 +48,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
-      scaler_(std::move(plan.scaler)),
+      scaler_(plan.scaler),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
       staging_(
@@ -225,6 +225,17 @@ void Optimizer::Impl::shutdown() {
   if (dead_because_.empty()) queue_.drain();
   if (checkpoint_comm_) checkpoint_comm_->shutdown();
   comm_->shutdown();
+}
+
+void Optimizer::Impl::abort(std::string_view why) noexcept {
+  if (shut_down_ || !dead_because_.empty()) return;
+  comm_->abort(why);
+  if (checkpoint_comm_) checkpoint_comm_->abort(why);
+  try {
+    dead_because_ = "optimizer: used after abort(): ";
+    dead_because_ += why;
+  } catch (...) {  // no memory: the communicators will say the same
+  }
 }
 
 }  // namespace zero

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libzero/base/error.h"
@@ -45,10 +46,13 @@ class Optimizer::Impl {
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
   MemoryReport memory() const;
   void shutdown();
+  void abort(std::string_view why) noexcept;
 
   /// See CheckpointAccess.
   CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
   std::shared_ptr<Collective> checkpoint_comm();
+  void run_for_checkpoints(const std::function<void()>& collectives);
+  bool is_dead() const { return !dead_because_.empty(); }
   void require_same_root(const std::string& root);
   checkpoint::SaveOutcome save(checkpoint::Store& store, const PresentGroups& groups,
                                const TrainerState& trainer);
@@ -151,6 +155,7 @@ auto Optimizer::Impl::checkpointing(const std::string& consequence, Function fun
   try {
     return function();
   } catch (const CommError& error) {
+    if (!dead_because_.empty()) throw;  // died in a call within
     die(consequence, error.what());
   }
 }

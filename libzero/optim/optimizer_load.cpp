@@ -1,12 +1,14 @@
 #include <functional>
 #include <utility>
 
-#include "libzero/optim/all_or_none.h"
+#include "libzero/collective/agreement.h"
+#include "libzero/collective/all_or_none.h"
 #include "libzero/optim/checkpoint_rows.h"
 #include "libzero/optim/checkpoints_on_disk.h"
 #include "libzero/optim/fresh_state.h"
 #include "libzero/optim/load_plan.h"
 #include "libzero/optim/optimizer_impl.h"
+#include "libzero/optim/random_plan.h"
 #include "libzero/optim/random_state.h"
 #include "libzero/optim/replica_check.h"
 #include "libzero/optim/trainer_keys.h"
@@ -28,39 +30,12 @@ std::string text_of(const LoadOptions& options) {
   add("allow_extra", options.allow_extra());
   add("allow_regroup", options.allow_regroup());
   add("allow_dtype_change", options.allow_dtype_change());
+  add("allow_changed_training", options.allow_changed_training());
+  add("weights_only", options.weights_only());
   add("random_state", options.random_state());
   for (const std::string& name : options.keep_options()) text += "keep_options:" + name + " ";
   for (const std::string& name : options.required()) text += "required:" + name + " ";
   return text;
-}
-
-/// The random state that this rank takes; nothing: it keeps its own.
-std::optional<Blob> plan_random_state(const Reader& reader, const LoadOptions& options, int rank,
-                                      LoadPlan& plan) {
-  const std::string key(kRandomCpu);
-  const bool is_saved_rank = rank < reader.info().world_size;
-  const auto& own = reader.rank_blobs(is_saved_rank ? rank : 0);
-  const auto& of_rank_0 = reader.rank_blobs(0);
-  const auto add = [&](Restored how, const std::string& detail) {
-    plan.items.push_back({"random state", how, detail});
-  };
-  if (!of_rank_0.contains(key) && !own.contains(key)) {
-    add(Restored::kDefaulted, "not in the checkpoint: present state");
-    return std::nullopt;
-  }
-  if (!options.random_state()) {
-    add(Restored::kKept, "present state");
-    return std::nullopt;
-  }
-  if (is_saved_rank && own.contains(key)) {
-    const std::string problem = problem_of_random_state(own.at(key));
-    if (!problem.empty()) plan.differences.push_back(problem + " (random_state(false) leaves it)");
-    add(Restored::kRestored, "");
-    return own.at(key);
-  }
-  add(Restored::kDerived, "rank " + std::to_string(rank) +
-                              " has none in the checkpoint: from rank 0's, the rank and the step");
-  return derived_random_state(of_rank_0.at(key), rank, reader.common().step);
 }
 
 }  // namespace
@@ -95,6 +70,8 @@ void Optimizer::Impl::plan_load_of(const Reader& reader, const std::string& dire
   LiveTables live{.rows = checkpoint_rows(table_, buffers_),
                   .groups = {},
                   .scaler = scaler_,
+                  .fresh_scaler = scaler_.enabled() ? LossScaler(options_.loss_scaler()).state()
+                                                    : LossScaler::disabled().state(),
                   .rank = comm_->rank(),
                   .world_size = comm_->size()};
   for (const AdamWOptions& group : groups.options) live.groups.push_back(named_options(group));

@@ -1,7 +1,7 @@
 #include <string>
 
 #include "checkpoint/ranks/save.h"
-#include "libzero/optim/all_or_none.h"
+#include "libzero/collective/agreement.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/optimizer_impl.h"
 
@@ -36,10 +36,16 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
   guarded(kNothingChanged, [this] {
     matched([this] {
       queue_.drain();
-      checkpoint_comm_ = comm_->split(/*color=*/0, /*key=*/comm_->rank());
+      checkpoint_comm_ =
+          comm_->split(/*color=*/0, /*key=*/comm_->rank(), options_.checkpoint_timeout());
     });
   });
   return checkpoint_comm_;
+}
+
+void Optimizer::Impl::run_for_checkpoints(const std::function<void()>& collectives) {
+  require_alive();
+  checkpointing(kNothingChanged, collectives);
 }
 
 void Optimizer::Impl::require_same_root(const std::string& root) {

@@ -5,7 +5,7 @@
 
 #include "libzero/base/fnv.h"
 #include "libzero/base/number_text.h"
-#include "libzero/optim/block_norm.h"
+#include "libzero/kernels/block_norm.h"
 #include "libzero/optim/decision.h"
 #include "libzero/optim/model_sync.h"
 #include "libzero/optim/optimizer_impl.h"

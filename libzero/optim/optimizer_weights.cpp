@@ -1,5 +1,5 @@
-#include "checkpoint/ranks/exchange.h"
-#include "libzero/optim/all_or_none.h"
+#include "libzero/collective/all_or_none.h"
+#include "libzero/collective/messages.h"
 #include "libzero/optim/optimizer_impl.h"
 #include "libzero/optim/parameter_loader.h"
 
@@ -12,7 +12,7 @@ ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
   ParameterLoader loader(layout_, table_, buffers_, states_, *comm_);
   ParametersReport report;
   try {
-    report = checkpoint::together(*comm_, "loading parameters", [&] {
+    report = together(*comm_, "loading parameters", [&] {
       all_or_none(*comm_, "load_parameters: the model", [this] { require_same_shapes(); });
       return loader.stage([&] { return open_weights(file); }, options);
     });

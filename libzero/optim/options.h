@@ -6,6 +6,7 @@
 #include <torch/arg.h>
 #include <torch/optim/optimizer.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -72,6 +73,9 @@ struct Options {
   TORCH_ARG(std::int64_t, first_bucket_bytes) = std::int64_t{1} << 20;
   /// Elements; other values than 4096 give up equal bits over world sizes (see LayoutOptions).
   TORCH_ARG(std::int64_t, shard_alignment) = 4096;
+  /// How long ranks wait for one another in save(), load() and Checkpointer, so that a slow disk is
+  /// not taken for a dead rank; where the communicator's own timeout is longer, that counts.
+  TORCH_ARG(std::chrono::milliseconds, checkpoint_timeout) = std::chrono::minutes(30);
   /// Told how the model was laid out, of skipped steps, and of leaving without shutdown(), on every
   /// rank that has one. Default: nobody.
   TORCH_ARG(LogSink, log) = nullptr;

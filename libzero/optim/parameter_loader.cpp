@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/ranks/exchange.h"
 #include "libzero/base/error.h"
-#include "libzero/optim/all_or_none.h"
+#include "libzero/collective/all_or_none.h"
+#include "libzero/collective/messages.h"
 #include "libzero/optim/weight_types.h"
 
 namespace zero {
@@ -32,21 +32,21 @@ void require_fit(const WeightsPlan& plan) {
 }
 
 std::string message_of(const WeightsPlan& plan) {
-  checkpoint::MessageWriter out;
+  MessageWriter out;
   out.add(static_cast<std::int64_t>(plan.tensors.size()));
   for (const PlannedTensor& tensor : plan.tensors) out.add(tensor.target);
   return out.take();
 }
 
 std::vector<std::int64_t> targets_in(const std::string& message) {
-  checkpoint::MessageReader in(message);
+  MessageReader in(message);
   std::vector<std::int64_t> targets;
   for (std::int64_t left = in.number(); left > 0; --left) targets.push_back(in.number());
   return targets;
 }
 
 std::string message_of(const ParametersReport& report) {
-  checkpoint::MessageWriter out;
+  MessageWriter out;
   out.add(static_cast<std::int64_t>(report.items.size()));
   for (const LoadItem& item : report.items)
     out.add(item.item).add(static_cast<std::int64_t>(item.how)).add(item.detail);
@@ -56,7 +56,7 @@ std::string message_of(const ParametersReport& report) {
 }
 
 ParametersReport report_in(const std::string& message) {
-  checkpoint::MessageReader in(message);
+  MessageReader in(message);
   ParametersReport report;
   for (std::int64_t left = in.number(); left > 0; --left) {
     LoadItem item;
@@ -189,7 +189,7 @@ ParametersReport ParameterLoader::stage(const std::function<std::unique_ptr<Weig
     plan = plan_weights(table_, buffers_, *source, options);
     require_fit(plan);
   });
-  const std::string targets = checkpoint::broadcast_message(message_of(plan), comm_, kLabel);
+  const std::string targets = broadcast_message(message_of(plan), comm_, kLabel);
   all_or_none(comm_, kLabel, [&] {
     pieces_ = pieces_of(targets_in(targets));
     allocate();
@@ -201,7 +201,7 @@ ParametersReport ParameterLoader::stage(const std::function<std::unique_ptr<Weig
     report.warnings.push_back("finite values that the model's dtype cannot hold became infinite: " +
                               std::to_string(overflowed_));
   }
-  return report_in(checkpoint::broadcast_message(message_of(report), comm_, kLabel));
+  return report_in(broadcast_message(message_of(report), comm_, kLabel));
 }
 
 void ParameterLoader::write_masters(const Piece& piece, const float* values) {

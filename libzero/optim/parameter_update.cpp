@@ -44,13 +44,20 @@ void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
   float* const exp_avg = state.exp_avg.data() + at;
   float* const exp_avg_sq = state.exp_avg_sq.data() + at;
   WritableRun parameter(tensor, segment.parameter_begin, segment.numel);
+  AdamWRun run;
+  run.gradient = gradient;
+  run.gradient_factor = gradient_factor;
+  run.exp_avg = exp_avg;
+  run.exp_avg_sq = exp_avg_sq;
+  run.n = segment.numel;
   if (dtype == DType::kFloat32) {
-    adamw_step(constants, gradient, gradient_factor, static_cast<float*>(parameter.data()), exp_avg,
-               exp_avg_sq, segment.numel);
+    run.master = static_cast<float*>(parameter.data());
   } else {
-    adamw_step(constants, gradient, gradient_factor, state.master.data() + at, exp_avg, exp_avg_sq,
-               segment.numel, parameter.data(), dtype);
+    run.master = state.master.data() + at;
+    run.low_precision = parameter.data();
+    run.low_precision_dtype = dtype;
   }
+  adamw_step(constants, run);
   parameter.finish();
 }
 

@@ -7,7 +7,7 @@
 
 #include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
-#include "libzero/optim/adamw_kernel.h"
+#include "libzero/kernels/adamw.h"
 #include "libzero/optim/aligned_array.h"
 #include "libzero/optim/comm_clock.h"
 #include "libzero/optim/parameter_table.h"

@@ -21,7 +21,9 @@ struct TrainerState {
       {};                                       ///< Alike on every rank: samples_seen, epoch, ...
   std::map<std::string, Blob> blobs = {};       ///< Alike on every rank: schedule, ...
   std::map<std::string, Blob> rank_blobs = {};  ///< This rank's own: sampler position, ...
-  std::string run_id = "run";  ///< Of the training run; as for keys. diff does not look at it.
+  /// Of the training run; as for keys, and alike on every rank. diff does not look at it. Empty: a
+  /// Checkpointer gives the run one, Optimizer::save writes "run".
+  std::string run_id = {};
 };
 
 /// What load() may do beyond restoring a state like the one that it finds. Whatever is used is
@@ -41,6 +43,14 @@ struct LoadOptions {
   /// Parameters, buffers and states may have another floating dtype than the one that they were
   /// saved with.
   TORCH_ARG(bool, allow_dtype_change) = false;
+  /// Parameters may be trained now that were frozen (their moments are 0), frozen that were trained
+  /// (they take their master's value), and apart that were tied (each takes the values and moments
+  /// of all).
+  TORCH_ARG(bool, allow_changed_training) = false;
+  /// Take masters, parameters and buffers alone, to start another training from them: moments and
+  /// steps are 0, the loss scale begins anew, options of groups and the random state stay as they
+  /// are. Whatever world, groups and moments the checkpoint has; frozen or trained does not matter.
+  TORCH_ARG(bool, weights_only) = false;
   /// Options of parameter groups ("lr", "beta1", "beta2", "eps", "weight_decay") whose present
   /// values stay; all others are the checkpoint's.
   TORCH_ARG(std::set<std::string>, keep_options) = {};
@@ -53,8 +63,8 @@ struct LoadOptions {
 enum class Restored {
   kRestored,   ///< As it was saved.
   kResharded,  ///< As it was saved, from another world's shards.
-  kConverted,  ///< To another dtype or group.
-  kDefaulted,  ///< Not in the checkpoint: it is as the constructor made it.
+  kConverted,  ///< To another dtype, group or way of training.
+  kDefaulted,  ///< Not taken from the checkpoint: it is as the constructor made it.
   kDerived,    ///< Not in the checkpoint: made from what is (the random state of a new rank).
   kKept,       ///< In the checkpoint, but the caller wanted the present value.
   kDropped,    ///< In the checkpoint, and nobody wants it.

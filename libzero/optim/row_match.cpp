@@ -98,16 +98,30 @@ class Matcher {
   }
 
   void compare(const ParameterSpec& saved, const ParameterSpec& live) {
-    if (kind_of(saved) != kind_of(live)) {
-      return differs(live.name,
-                     kind_of(saved) + " in the checkpoint, " + kind_of(live) + " in the model");
-    }
+    if (kind_of(saved) != kind_of(live) && !compare_kinds(saved, live)) return;
     if (saved.shape != live.shape) {
       return differs(live.name, shape_text(saved) + " in the checkpoint, " + shape_text(live) +
                                     " in the model");
     }
     if (saved.dtype != live.dtype) compare_dtypes(saved, live);
-    if (live.trainable && saved.group != live.group) compare_groups(saved, live);
+    if (live.trainable && saved.trainable && saved.group != live.group && !options_.weights_only())
+      compare_groups(saved, live);
+  }
+
+  /// Whether the one can become the other.
+  bool compare_kinds(const ParameterSpec& saved, const ParameterSpec& live) {
+    const std::string how =
+        kind_of(saved) + " in the checkpoint, " + kind_of(live) + " in the model";
+    if (is_buffer(saved) || is_buffer(live)) {
+      differs(live.name, how);
+    } else if (may_change_training(options_)) {
+      add(live, Restored::kConverted,
+          how + (live.trainable ? ": its value, moments 0" : ": its master's value"));
+      return true;
+    } else {
+      differs(live.name, how + " (allow_changed_training)");
+    }
+    return false;
   }
 
   void compare_dtypes(const ParameterSpec& saved, const ParameterSpec& live) {
@@ -146,9 +160,17 @@ class Matcher {
       if (live_owner < 0) {
         live_owner = owner_of(live_, found);
       } else if (live_owner != owner_of(live_, found)) {
-        differs(saved_[i].name,
-                "tied to '" + at(live_, live_owner).name + "' in the checkpoint, not in the model");
+        compare_ties(saved_[i], at(live_, live_owner));
       }
+    }
+  }
+
+  void compare_ties(const ParameterSpec& saved, const ParameterSpec& first) {
+    const std::string how = "tied to '" + first.name + "' in the checkpoint, not in the model";
+    if (options_.allow_changed_training()) {
+      add(saved, Restored::kConverted, how + ": each takes the values and moments of both");
+    } else {
+      differs(saved.name, how + " (allow_changed_training)");
     }
   }
 
@@ -175,6 +197,14 @@ class Matcher {
 };
 
 }  // namespace
+
+bool may_change_training(const LoadOptions& options) noexcept {
+  return options.allow_changed_training() || options.weights_only();
+}
+
+const char* weights_of(const ParameterSpec& saved) noexcept {
+  return saved.trainable ? "master" : "value";
+}
 
 std::string shape_text(const ParameterSpec& row) {
   std::string text = std::string(name_of(row.dtype)) + " [";

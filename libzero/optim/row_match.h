@@ -26,6 +26,12 @@ struct RowMatch {
 RowMatch match_rows(std::span<const ParameterSpec> saved, std::span<const ParameterSpec> live,
                     const LoadOptions& options);
 
+/// Whether frozen parameters may be trained now, and the other way round.
+bool may_change_training(const LoadOptions& options) noexcept;
+
+/// The state that holds a saved parameter's values: "master" if it was trained, else "value".
+const char* weights_of(const ParameterSpec& saved) noexcept;
+
 /// "float32 [3, 4]".
 std::string shape_text(const ParameterSpec& row);
 

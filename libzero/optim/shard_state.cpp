@@ -1,6 +1,8 @@
 #include "libzero/optim/shard_state.h"
 
-#include "libzero/optim/block_norm.h"
+#include <memory>
+
+#include "libzero/kernels/block_norm.h"
 
 namespace zero {
 namespace {
@@ -11,38 +13,72 @@ std::int64_t numel_of(const std::vector<Segment>& segments) {
   return total;
 }
 
-BucketState make_bucket_state(const Layout& layout, std::int32_t bucket, int stage, int rank,
-                              int world_size) {
-  const Bucket& description = layout.buckets()[static_cast<std::size_t>(bucket)];
+/// Elements of one bucket's arrays.
+struct Sizes {
+  std::int64_t accumulator = 0;
+  std::int64_t master = 0;
+  std::int64_t moment = 0;
+
+  std::int64_t room() const {
+    const auto room_for = [](std::int64_t elements) {
+      return Arena::room_for(elements * static_cast<std::int64_t>(sizeof(float)));
+    };
+    return room_for(accumulator) + room_for(master) + 2 * room_for(moment);
+  }
+};
+
+Interval stepped_of(const Layout& layout, std::int32_t bucket, int stage, Interval owned) {
+  return stage == 0 ? Interval{0, layout.buckets()[static_cast<std::size_t>(bucket)].numel} : owned;
+}
+
+BucketState make_bucket_state(const Sizes& sizes, const std::shared_ptr<Arena>& arena) {
   BucketState state;
-  state.owned = layout.shard(bucket, rank, world_size);
-  state.stepped = stage == 0 ? Interval{0, description.numel} : state.owned;
-  state.accumulator = AlignedArray<float>(layout.padded_shard_numel(bucket, world_size));
-  if (description.dtype != DType::kFloat32)
-    state.master = AlignedArray<float>(state.stepped.size());
-  state.exp_avg = AlignedArray<float>(state.stepped.size());
-  state.exp_avg_sq = AlignedArray<float>(state.stepped.size());
-  const std::int64_t blocks = (state.accumulator.size() + kNormBlock - 1) / kNormBlock;
+  state.accumulator = ArenaArray<float>(arena, sizes.accumulator);
+  state.master = ArenaArray<float>(arena, sizes.master);
+  state.exp_avg = ArenaArray<float>(arena, sizes.moment);
+  state.exp_avg_sq = ArenaArray<float>(arena, sizes.moment);
+  const std::int64_t blocks = (sizes.accumulator + kNormBlock - 1) / kNormBlock;
   state.block_sums.assign(static_cast<std::size_t>(blocks), 0.0);
   return state;
 }
 
-void add_array(const AlignedArray<float>& array, std::int64_t parameter_elements,
-               std::int64_t& kind, std::int64_t& alignment) {
+void add_array(const ArenaArray<float>& array, std::int64_t parameter_elements, std::int64_t& kind,
+               std::int64_t& alignment) {
   if (array.size() == 0) return;
   const std::int64_t useful = parameter_elements * static_cast<std::int64_t>(sizeof(float));
   kind += useful;
   alignment += array.bytes() - useful;
 }
 
+/// What the arena needs between arrays so that they begin where a page has room.
+std::int64_t arena_slack(const BucketState& state) {
+  const Sizes sizes{state.accumulator.size(), state.master.size(), state.exp_avg.size()};
+  return sizes.room() - state.accumulator.bytes() - state.master.bytes() - state.exp_avg.bytes() -
+         state.exp_avg_sq.bytes();
+}
+
 }  // namespace
 
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
                                             int world_size) {
+  std::vector<Sizes> sizes;
+  std::int64_t room = 0;
+  const auto buckets = static_cast<std::int32_t>(layout.buckets().size());
+  for (std::int32_t b = 0; b < buckets; ++b) {
+    const Interval owned = layout.shard(b, rank, world_size);
+    const std::int64_t stepped = stepped_of(layout, b, stage, owned).size();
+    const bool is_own_master =
+        layout.buckets()[static_cast<std::size_t>(b)].dtype == DType::kFloat32;
+    sizes.push_back(
+        {layout.padded_shard_numel(b, world_size), is_own_master ? 0 : stepped, stepped});
+    room += sizes.back().room();
+  }
+  const auto arena = std::make_shared<Arena>(room);
   std::vector<BucketState> states;
-  for (std::size_t b = 0; b < layout.buckets().size(); ++b) {
-    states.push_back(
-        make_bucket_state(layout, static_cast<std::int32_t>(b), stage, rank, world_size));
+  for (std::int32_t b = 0; b < buckets; ++b) {
+    states.push_back(make_bucket_state(sizes[static_cast<std::size_t>(b)], arena));
+    states.back().owned = layout.shard(b, rank, world_size);
+    states.back().stepped = stepped_of(layout, b, stage, states.back().owned);
   }
   return states;
 }
@@ -54,6 +90,7 @@ void add_to_report(const Layout& layout, const std::vector<BucketState>& states,
     const auto bucket = static_cast<std::int32_t>(b);
     const std::int64_t owned = numel_of(layout.segments(bucket, state.owned));
     const std::int64_t stepped = numel_of(layout.segments(bucket, state.stepped));
+    report.alignment += arena_slack(state);
     add_array(state.accumulator, owned, report.accumulator, report.alignment);
     add_array(state.master, stepped, report.master, report.alignment);
     add_array(state.exp_avg, stepped, report.exp_avg, report.alignment);

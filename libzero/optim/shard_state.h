@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "libzero/base/arena.h"
 #include "libzero/layout/layout.h"
-#include "libzero/optim/aligned_array.h"
 #include "libzero/optim/memory_report.h"
 
 namespace zero {
@@ -16,14 +16,15 @@ struct BucketState {
   Interval owned;    ///< The slice whose gradients are summed here.
   Interval stepped;  ///< Where masters and moments live: the owned slice, or the whole bucket at
                      ///< stage 0.
-  AlignedArray<float>
-      accumulator;  ///< Padded to the collective's slice; zeros beyond the owned interval.
-  AlignedArray<float> master;  ///< Empty for float32 buckets: the parameter is its own master.
-  AlignedArray<float> exp_avg;
-  AlignedArray<float> exp_avg_sq;
+  ArenaArray<float>
+      accumulator;           ///< Padded to the collective's slice; zeros beyond the owned interval.
+  ArenaArray<float> master;  ///< Empty for float32 buckets: the parameter is its own master.
+  ArenaArray<float> exp_avg;
+  ArenaArray<float> exp_avg_sq;
   std::vector<double> block_sums;  ///< Sum of squares of each kNormBlock of the accumulator.
 };
 
+/// All arrays of all buckets lie in one arena, in the order in which a step walks over them.
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
                                             int world_size);
 

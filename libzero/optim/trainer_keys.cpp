@@ -32,7 +32,7 @@ bool is_libzero_key(std::string_view key) noexcept {
 }
 
 std::string problem_of_keys(const TrainerState& trainer) {
-  if (!checkpoint::is_key(trainer.run_id)) {
+  if (!trainer.run_id.empty() && !checkpoint::is_key(trainer.run_id)) {
     return "the run id is not 1-64 of A-Z a-z 0-9 _ . -, the first no dot: '" + trainer.run_id +
            "'";
   }

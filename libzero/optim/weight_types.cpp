@@ -1,13 +1,9 @@
 #include "libzero/optim/weight_types.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
-#include <type_traits>
 
+#include "libzero/base/convert_floats.h"
 #include "libzero/base/error.h"
-#include "libzero/base/float16.h"
 
 namespace zero {
 namespace {
@@ -29,89 +25,10 @@ constexpr std::array<WeightType, 10> kTypes{{{"F64", at::kDouble, 8},
                                              {"U8", at::kByte, 1},
                                              {"BOOL", at::kBool, 1}}};
 
-template <typename T>
-T load(const std::byte* address) {
-  T value;
-  std::memcpy(&value, address, sizeof value);
-  return value;
-}
-
-template <typename T>
-void store(std::byte* address, T value) {
-  std::memcpy(address, &value, sizeof value);
-}
-
-// One struct a type, so that the loop over elements holds no question about types.
-
-struct Float32 {
-  static constexpr std::size_t kBytes = 4;
-  static float read(const std::byte* data) { return load<float>(data); }
-  static float write(float value, std::byte* data) {
-    store(data, value);
-    return value;
-  }
-};
-
-struct Float64 {
-  static constexpr std::size_t kBytes = 8;
-  static float read(const std::byte* data) { return static_cast<float>(load<double>(data)); }
-  static float write(float value, std::byte* data) {
-    store(data, static_cast<double>(value));
-    return value;
-  }
-};
-
-struct BFloat16 {
-  static constexpr std::size_t kBytes = 2;
-  static float read(const std::byte* data) {
-    return float_from_bfloat16(load<std::uint16_t>(data));
-  }
-  static float write(float value, std::byte* data) {
-    const std::uint16_t bits = bfloat16_from_float(value);
-    store(data, bits);
-    return float_from_bfloat16(bits);
-  }
-};
-
-struct Float16 {
-  static constexpr std::size_t kBytes = 2;
-  static float read(const std::byte* data) { return float_from_float16(load<std::uint16_t>(data)); }
-  static float write(float value, std::byte* data) {
-    const std::uint16_t bits = float16_from_float(value);
-    store(data, bits);
-    return float_from_float16(bits);
-  }
-};
-
-/// Whether what the file says is finite; the float32 on the way may not be.
-template <typename From>
-bool is_finite_at(const std::byte* data) {
-  if constexpr (std::is_same_v<From, Float64>) {
-    return std::isfinite(load<double>(data));
-  } else {
-    return std::isfinite(From::read(data));
-  }
-}
-
-template <typename From, typename To>
-std::int64_t convert_all(std::span<const std::byte> source, std::span<std::byte> target) {
-  const std::size_t count = std::min(source.size() / From::kBytes, target.size() / To::kBytes);
-  std::int64_t overflowed = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::byte* const from = source.data() + i * From::kBytes;
-    const float written = To::write(From::read(from), target.data() + i * To::kBytes);
-    overflowed += std::isinf(written) && is_finite_at<From>(from) ? 1 : 0;
-  }
-  return overflowed;
-}
-
-template <typename From>
-std::int64_t convert_from(std::span<const std::byte> source, std::string_view to,
-                          std::span<std::byte> target) {
-  if (to == "F64") return convert_all<From, Float64>(source, target);
-  if (to == "F32") return convert_all<From, Float32>(source, target);
-  if (to == "F16") return convert_all<From, Float16>(source, target);
-  return convert_all<From, BFloat16>(source, target);
+FloatType float_type_of(std::string_view type) {
+  if (type == "F64") return FloatType::kFloat64;
+  if (type == "F32") return FloatType::kFloat32;
+  return type == "F16" ? FloatType::kFloat16 : FloatType::kBFloat16;
 }
 
 }  // namespace
@@ -139,14 +56,7 @@ std::int64_t convert_weights(std::string_view from, std::span<const std::byte> s
   ZERO_REQUIRE(is_floating_weight(from) && is_floating_weight(to),
                "load_parameters: only floating types become one another: " + std::string(from) +
                    " to " + std::string(to));
-  if (from == to) {
-    std::copy_n(source.begin(), std::min(source.size(), target.size()), target.begin());
-    return 0;
-  }
-  if (from == "F64") return convert_from<Float64>(source, to, target);
-  if (from == "F32") return convert_from<Float32>(source, to, target);
-  if (from == "F16") return convert_from<Float16>(source, to, target);
-  return convert_from<BFloat16>(source, to, target);
+  return convert_floats(float_type_of(from), source, float_type_of(to), target);
 }
 
 }  // namespace zero

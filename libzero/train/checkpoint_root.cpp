@@ -1,18 +1,15 @@
 #include "libzero/train/checkpoint_root.h"
 
-#include <cerrno>
 #include <utility>
 
 #include "checkpoint/directories.h"
+#include "checkpoint/locks.h"
 #include "checkpoint/names.h"
 
 namespace zero {
 namespace {
 
-using checkpoint::FileError;
 using checkpoint::FileKind;
-
-constexpr const char* kJobLock = ".job.lock";
 
 /// A listing calls damaged also what the disk did not let it look at; that throws IoError here.
 bool is_damaged(checkpoint::Store& store, std::int64_t step) {
@@ -53,21 +50,7 @@ CheckpointRoot::CheckpointRoot(std::shared_ptr<checkpoint::FileSystem> files, st
 
 void CheckpointRoot::keep_others_out() {
   if (!wants_lock_ || lock_ != nullptr) return;
-  const std::string path = checkpoint::join_path(root_, kJobLock);
-  try {
-    lock_ = files_->lock(path);
-  } catch (const FileError& error) {
-    if (error.code() != ENOLCK && error.code() != ENOSYS && error.code() != EOPNOTSUPP) throw;
-    throw IoError(
-        "checkpoints: this file system has no locks; set CheckpointOptions::lock to false if only "
-        "this job saves here: " +
-        path);
-  }
-  ZERO_REQUIRE(
-      lock_ != nullptr,
-      "checkpoints: another job saves into this root; wait for its end, or give each job a "
-      "root of its own. It holds the lock " +
-          path);
+  lock_ = checkpoint::lock_root(*files_, root_, checkpoint::RootLock::kJob, checkpoint::kLookWait);
 }
 
 void CheckpointRoot::resumed(std::int64_t step, const std::vector<std::int64_t>& damaged) {

@@ -1,5 +1,6 @@
 #include "libzero/train/checkpointer.h"
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -8,10 +9,10 @@
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/names.h"
 #include "checkpoint/ranks/background_save.h"
-#include "checkpoint/ranks/exchange.h"
 #include "checkpoint/ranks/save.h"
-#include "libzero/optim/agreement.h"
-#include "libzero/optim/all_or_none.h"
+#include "libzero/collective/agreement.h"
+#include "libzero/collective/all_or_none.h"
+#include "libzero/collective/messages.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/train/checkpoint_root.h"
 
@@ -23,6 +24,10 @@ class SinkError : public Error {
  public:
   using Error::Error;
 };
+
+/// What a save under way is given once the optimizer is dead: nobody should wait much longer for
+/// the program's end.
+constexpr std::chrono::seconds kLastWait{60};
 
 constexpr const char* kSinkThrew =
     "checkpoints: the log sink threw; what it was told of has happened, make it throw nothing: ";
@@ -51,6 +56,11 @@ struct Checkpointer::Impl {
         root(std::move(root_)),
         options(std::move(options_)),
         comm(access.comm()) {
+    access.run([this] { open(); });
+  }
+
+  /// Collective.
+  void open() {
     require_same_everywhere();
     on_rank_0("opening the root of checkpoints",
               [this] { keeper.emplace(checkpoint::on_disk(), root, options.lock()); });
@@ -64,7 +74,9 @@ struct Checkpointer::Impl {
   }
 
   ~Impl() {
-    const bool is_orderly = std::uncaught_exceptions() == exceptions_before;
+    const bool is_orderly = std::uncaught_exceptions() == exceptions_before && !access.is_dead();
+    if (saver && access.is_dead() && !saver->wait_for(kLastWait))
+      saver_comm->abort("the optimizer died, and the save under way did not end in time");
     try {
       const auto outcome = saver ? saver->wait() : std::nullopt;
       if (outcome) see_off_alone(*outcome);
@@ -152,38 +164,50 @@ struct Checkpointer::Impl {
     for (const std::string& warning : warnings) tell(LogLevel::kWarning, "checkpoint: " + warning);
   }
 
-  /// Collective when the run has no id yet.
-  void choose_run_id(const TrainerState& trainer) {
-    if (trainer.run_id != TrainerState().run_id) {
-      run_id = trainer.run_id;
-    } else if (run_id.empty()) {
-      run_id = checkpoint::together(*comm, "naming the run", [this] {
-        return checkpoint::broadcast_message(checkpoint::random_attempt(), *comm, "id of the run");
-      });
-    }
+  /// Collective. What the trainer calls the run, else what it was called before, else a new name.
+  std::string agreed_run_id(const std::string& given) {
+    require_same("save: the run id", given, *comm);
+    if (!given.empty()) return given;
+    if (!run_id.empty()) return run_id;
+    return together(*comm, "naming the run", [this] {
+      return broadcast_message(checkpoint::random_attempt(), *comm, "id of the run");
+    });
   }
 
+  /// Collective. Whatever ranks refuse comes out before anything is written or removed.
   void save(TrainerState trainer) {
     collect();
-    choose_run_id(trainer);
-    trainer.run_id = run_id;
+    trainer.run_id = agreed_run_id(trainer.run_id);
+    const CheckpointState state = access.state(trainer);
+    checkpoint::agree_to_save(state.common, state.part, *comm);
+    run_id = trainer.run_id;
     on_rank_0("room for a checkpoint",
               [&] { warn_of(keeper->make_way(*store, optimizer.steps_taken())); });
     if (saver) {
-      const CheckpointState state = access.state(trainer);
       saver->start(state.common, state.part);
     } else {
-      see_off(access.save(*store, trainer));
+      see_off(checkpoint::save_agreed(*store, state.common, state.part, *comm));
     }
   }
 
+  /// Collective.
   LoadReport resume(LoadOptions load) {
-    collect();
+    access.run([&] {
+      all_or_none(*comm, "resume: the options", [&] {
+        ZERO_REQUIRE(!load.weights_only(),
+                     "resume: weights_only starts another training; call Optimizer::load with it, "
+                     "and save into another root: " +
+                         root);
+      });
+      collect();
+    });
     LoadReport report = optimizer.load(root, load.fall_back(true));
     if (report.found) run_id = report.trainer.run_id;
-    on_rank_0("what was resumed", [&] {
-      if (report.found) keeper->resumed(report.step, report.damaged_steps);
-      warn_of(report.warnings);
+    access.run([&] {
+      on_rank_0("what was resumed", [&] {
+        if (report.found) keeper->resumed(report.step, report.damaged_steps);
+        warn_of(report.warnings);
+      });
     });
     return report;
   }
@@ -208,13 +232,13 @@ Checkpointer::Checkpointer(Optimizer& optimizer, const std::string& root,
 Checkpointer::~Checkpointer() = default;
 
 void Checkpointer::save(const TrainerState& trainer) {
-  impl_->save(trainer);
+  impl_->access.run([&] { impl_->save(trainer); });
 }
 LoadReport Checkpointer::resume(LoadOptions options) {
   return impl_->resume(std::move(options));
 }
 void Checkpointer::finish() {
-  impl_->collect();
+  impl_->access.run([this] { impl_->collect(); });
 }
 
 }  // namespace zero

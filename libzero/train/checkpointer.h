@@ -49,22 +49,26 @@ class Checkpointer {
   /// has no parent; Unavailable in a build without HDF5. `optimizer` must outlive this.
   Checkpointer(Optimizer& optimizer, const std::string& root,
                const CheckpointOptions& options = {});
-  /// Waits for a save under way; what fails is told to the log. Never throws.
+  /// Waits for a save under way, if the optimizer is dead at most for a minute; what fails is told
+  /// to the log. Never throws.
   ~Checkpointer();
 
   /// Saves the optimizer's present state under the number steps_taken(). See Optimizer::save for
-  /// errors; with async(true) those of writing come out of the next call here, which does nothing
-  /// else then. A damaged checkpoint of the same step is removed first, also one that resume()
-  /// passed over; a whole one makes it throw ContractError. Afterwards checkpoints beyond `keep`
-  /// are removed: failures there are warnings. Those that a run left behind by going back before
-  /// them, and those that resume() passed over, do not count, and stay.
+  /// errors: what ranks refuse comes out of the call itself, nothing was written or removed then;
+  /// with async(true) IoError and CommitUnknown come out of the next call here, which does nothing
+  /// else then. A CommError from any member kills the optimizer. A damaged checkpoint of the same
+  /// step is removed first, also one that resume() passed over; a whole one makes it throw
+  /// ContractError. Afterwards checkpoints beyond `keep` are removed: failures there are warnings.
+  /// Those that a run left behind by going back before them, and those that resume() passed over,
+  /// do not count, and stay.
   ///
-  /// The run's id is `trainer.run_id` where that was set, otherwise what it was before, in the
-  /// checkpoint that was resumed, say; otherwise rank 0 draws 16 hexadecimal digits.
+  /// The run's id is `trainer.run_id` unless that is empty, otherwise what it was before, in the
+  /// checkpoint that was resumed, say; otherwise rank 0 draws 16 hexadecimal digits. ContractError
+  /// if ranks name the run differently, or only some of them do.
   void save(const TrainerState& trainer = {});
 
   /// The newest whole checkpoint of the root, passing over damaged ones with a warning; `found` is
-  /// false if there is none. See Optimizer::load.
+  /// false if there is none. See Optimizer::load. Not with weights_only: that is no resuming.
   LoadReport resume(LoadOptions options = {});
 
   /// Waits for a save under way and throws its error.

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "checkpoint/file_reader.h"
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/names.h"
 #include "sample.h"
@@ -78,6 +79,18 @@ void flip(const std::string& file, std::uintmax_t offset) {
   if (byte < 0) throw std::runtime_error("nothing to flip in " + file);
   stream.seekp(static_cast<std::streamoff>(offset));
   stream.put(static_cast<char>(byte ^ 0x10));
+}
+
+void set_hashes(const std::string& directory) {
+  const auto files = checkpoint::on_disk();
+  checkpoint::Manifest manifest = checkpoint::read_manifest(*files, directory);
+  for (checkpoint::FileRecord& record : manifest.files) {
+    const std::string path = checkpoint::join_path(directory, record.name);
+    std::vector<std::byte> bytes(std::filesystem::file_size(path));
+    checkpoint::read_all(*files->open(path), bytes, 0, path);
+    record.hash = checkpoint::hash_of(bytes);
+  }
+  std::ofstream(directory + "/MANIFEST.json", std::ios::trunc) << to_text(manifest);
 }
 
 std::string make_leftover(const std::string& root, std::int64_t step) {

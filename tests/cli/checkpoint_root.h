@@ -49,6 +49,9 @@ std::string step_directory(const std::string& root, std::int64_t step);
 /// Changes one byte.
 void flip(const std::string& file, std::uintmax_t offset);
 
+/// Makes the manifest's hashes of whole files those that the files have.
+void set_hashes(const std::string& directory);
+
 /// A directory that an interrupted save might have left, with one file of 100 bytes.
 std::string make_leftover(const std::string& root, std::int64_t step);
 

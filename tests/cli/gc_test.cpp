@@ -58,6 +58,7 @@ TEST(Gc, KeepsTheNewestAndMultiples) {
   EXPECT_THAT(removed_by({root, "--keep", "1", "--keep-every", "10"}),
               ElementsAre("step_000000000015", "step_000000000025"));
   EXPECT_THAT(removed_by({root, "--keep", "1", "--run", "another"}), IsEmpty());
+  expect_one_complaint(zero({"gc", root, "--keep", "1", "--run", ""}), 2, "--run");
 }
 
 TEST(Gc, AppliedRemovesThatAndNothingElse) {
@@ -121,6 +122,25 @@ TEST(Gc, WhileASaveIsUnderWayNothingIsRemoved) {
   EXPECT_EQ(zero({"gc", root, "--apply"}).code, 0);
   EXPECT_THAT(names_in(root),
               ElementsAre(".lock", "LATEST", "step_000000000001", "step_000000000002"));
+}
+
+TEST(Gc, WhileAJobLivesThatSavesHereItLooksButRemovesNothing) {
+  Folder folder;
+  const std::string root = save_steps(folder.path("r"), {1, 2});
+  make_leftover(root, 3);
+  UniqueFd lock(::open((root + "/.job.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  const auto before = names_in(root);
+  const json got = zero_json({"gc", root, "--keep", "1"});
+  EXPECT_EQ(got["remove"].size(), 2u);
+  EXPECT_THAT(got["note"], AllOf(HasSubstr("a job lives"), HasSubstr(root + "/.job.lock")));
+  EXPECT_THAT(zero({"gc", root, "--keep", "1"}).out, HasSubstr("a job lives"));
+  for (const char* keep : {"1", "2"}) {
+    expect_one_complaint(zero({"gc", root, "--keep", keep, "--apply"}), 3, root + "/.job.lock");
+  }
+  EXPECT_EQ(names_in(root), before);
+  lock.reset();
+  EXPECT_EQ(zero_json({"gc", root, "--keep", "1", "--apply"})["removed"].size(), 2u);
 }
 
 TEST(Gc, AForeignFileInALeftoverStaysAndIsAFailure) {

@@ -147,6 +147,7 @@ TEST(Inspect, AnAliasLiesWhereItsOwnerLies) {
 
 TEST(Inspect, AParameterThatIsNotThereIsANo) {
   expect_one_complaint(zero({"inspect", golden_root(), "--parameter", "nope"}), 1, "'nope'");
+  expect_one_complaint(zero({"inspect", golden_root(), "--parameter", ""}), 2, "--parameter");
 }
 
 TEST(Inspect, ADamagedCheckpointIsANoAndNothingFallsBack) {

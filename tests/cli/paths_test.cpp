@@ -37,6 +37,12 @@ TEST(Paths, ThatDoNotExistOrAreFilesAreInputErrors) {
   for (const auto& command : readers_of(folder.path("file"), folder)) {
     expect_one_complaint(zero(command), 3, "this is no directory");
   }
+  const std::string part_of_one = step_directory(golden_root(), 1) + "/common.h5";
+  for (const auto& command : readers_of(part_of_one, folder)) {
+    expect_one_complaint(zero(command), 3, "the directory that holds MANIFEST.json");
+  }
+  expect_one_complaint(zero({"reshard", golden_root(), folder.path("file"), "--world", "1"}), 3,
+                       "this is no directory");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"file"});
 }
 

@@ -90,6 +90,24 @@ TEST(Verify, FilesThatAreMissingCutOrTooManyAreNamed) {
   }
 }
 
+/// What somebody could make who knows the format: all hashes are right, the HDF5 structure is not.
+TEST(Verify, FilesFromStrangersNeverReachTheHdf5Library) {
+  Folder folder;
+  const std::string directory = step_directory(save_steps(folder.path("r"), {1}), 1);
+  flip(directory + "/common.h5", 0);  // the signature: HDF5 does not open it
+  set_hashes(directory);
+  const Result looked = zero({"verify", directory});
+  EXPECT_EQ(looked.code, 1);
+  EXPECT_THAT(looked.out, AllOf(HasSubstr("common.h5"), HasSubstr("HDF5 structure")));
+  EXPECT_EQ(zero_json({"verify", directory}, 1)["untrusted"], false);
+  const Result untrusted = zero({"verify", directory, "--untrusted"});
+  EXPECT_EQ(untrusted.code, 0) << untrusted.out;
+  EXPECT_THAT(untrusted.out, HasSubstr("the HDF5 structure was not looked at"));
+  EXPECT_EQ(zero_json({"verify", directory, "--untrusted"})["untrusted"], true);
+  flip(directory + "/shard-00000-of-00002.h5", 600);
+  EXPECT_EQ(zero({"verify", directory, "--untrusted"}).code, 1) << "all else is checked";
+}
+
 TEST(Verify, OfARootTakesTheNewestEvenIfItIsDamaged) {
   Folder folder;
   const std::string root = save_steps(folder.path("r"), {1, 2});

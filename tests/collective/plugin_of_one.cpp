@@ -36,7 +36,8 @@ DType dtype_of(std::int32_t dtype) {
 
 int reduce_scatter(void* self, const zero_reduce_scatter_args* args, zero_message message) {
   return guarded(self, message, [&](Collective& comm) {
-    zero::ReduceScatterOptions options{args->accumulate != 0, nullptr, args->label};
+    zero::ReduceScatterOptions options{args->accumulate != 0, nullptr, args->label,
+                                       args->block_squares};
     if (args->epilogue != nullptr) {
       options.epilogue = [&](std::int64_t begin, std::int64_t count) {
         args->epilogue(args->epilogue_context, begin, count);
@@ -80,10 +81,10 @@ int barrier(void* self, const char* label, zero_message message) {
 
 zero_communicator wrap(std::shared_ptr<Collective> comm);
 
-int split(void* self, int32_t color, int32_t key, zero_communicator* child, int32_t* child_rank,
-          int32_t* child_size, zero_message message) {
+int split(void* self, int32_t color, int32_t key, int64_t patience_ms, zero_communicator* child,
+          int32_t* child_rank, int32_t* child_size, zero_message message) {
   return guarded(self, message, [&](Collective& comm) {
-    auto part = comm.split(color, key);
+    auto part = comm.split(color, key, std::chrono::milliseconds(patience_ms));
     if (!part) return;
     *child_rank = part->rank();
     *child_size = part->size();

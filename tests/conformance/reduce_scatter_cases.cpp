@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "libzero/kernels/block_norm.h"
 #include "tests/conformance/array.h"
 #include "tests/conformance/ranks.h"
 
@@ -134,6 +136,31 @@ void shows_finished_pieces(const Setting& setting) {
   });
 }
 
+/// The blocks' sums of squares are those of the output, and nothing else is written.
+void takes_squares(const Setting& setting) {
+  run_ranks(setting, [&](std::shared_ptr<Collective>& comm) {
+    for (const bool accumulate : {false, true}) {
+      for (const std::int64_t count : slice_counts(setting.world_size)) {
+        const Array in = pattern(DType::kBFloat16, count * comm->size(), kSeed + comm->rank());
+        Array out(DType::kFloat32, count);
+        const auto blocks = static_cast<std::size_t>((count + kNormBlock - 1) / kNormBlock);
+        std::vector<double> squares(blocks + 1, -1.0);
+        ReduceScatterOptions options{accumulate, nullptr, "norm"};
+        options.block_squares = squares.data();
+        comm->reduce_scatter(in.view(), out.buffer(), options)->wait();
+        const auto* sums = static_cast<const float*>(out.buffer().data);
+        for (std::size_t b = 0; b < blocks; ++b) {
+          const auto begin = static_cast<std::int64_t>(b) * kNormBlock;
+          EXPECT_EQ(squares[b],
+                    block_sum_of_squares(sums + begin, std::min(kNormBlock, count - begin)))
+              << "block " << b << " of " << count << " elements";
+        }
+        EXPECT_EQ(squares.back(), -1.0);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 std::vector<Case> reduce_scatter_cases() {
@@ -148,6 +175,7 @@ std::vector<Case> reduce_scatter_cases() {
   cases.push_back({"ReduceScatterWidensBeforeItAdds", widens_before_it_adds});
   cases.push_back({"ReduceScatterAddsInRankOrder", adds_in_rank_order});
   cases.push_back({"ReduceScatterKeepsZerosAndNonNumbers", keeps_signs_of_zero_and_non_numbers});
+  cases.push_back({"ReduceScatterTakesTheSquaresOfEachBlock", takes_squares});
   cases.push_back({"EpilogueSeesFinishedPiecesOnceInOrder", shows_finished_pieces});
   return cases;
 }

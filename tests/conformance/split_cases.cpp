@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/conformance/array.h"
 #include "tests/conformance/ranks.h"
 
@@ -118,6 +121,32 @@ void child_has_its_own_numbers(const Setting& setting) {
   });
 }
 
+/// The last rank comes to the child later than the parent would wait, but not later than the child.
+void child_may_have_more_patience(const Setting& setting) {
+  const auto timeout = std::chrono::seconds(2);
+  run_ranks(
+      setting,
+      [&](std::shared_ptr<Collective>& comm) {
+        const auto patient = comm->split(0, 0, kPatience);
+        const auto grandchild = patient->split(0, 0);
+        if (comm->rank() == comm->size() - 1) std::this_thread::sleep_for(timeout * 1.5);
+        grandchild->barrier("late")->wait();
+        grandchild->shutdown();
+        patient->shutdown();
+      },
+      timeout);
+}
+
+void child_has_no_less_patience_than_its_parent(const Setting& setting) {
+  run_ranks(setting, [&](std::shared_ptr<Collective>& comm) {
+    const auto child = comm->split(0, 0, std::chrono::milliseconds(1));
+    if (comm->rank() == comm->size() - 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    child->barrier("a little late")->wait();
+    child->shutdown();
+  });
+}
+
 }  // namespace
 
 std::vector<Case> split_cases() {
@@ -128,6 +157,8 @@ std::vector<Case> split_cases() {
           {"SplitsAgain", splits_again},
           {"ParentSurvivesItsChild", parent_survives_its_child},
           {"ChildSurvivesItsParent", child_survives_its_parent},
+          {"ChildMayHaveMorePatience", child_may_have_more_patience, 2},
+          {"ChildHasNoLessPatienceThanItsParent", child_has_no_less_patience_than_its_parent, 2},
           {"ChildHasItsOwnNumbers", child_has_its_own_numbers, 2}};
 }
 

@@ -108,7 +108,7 @@ TEST(SaveMisuse, OfKeysThatAreNotTheTrainers) {
   EXPECT_THAT(refusal({.rank_blobs = {{"random.cpu", {}}}}),
               HasSubstr("belongs to libzero: 'random.cpu'"));
   EXPECT_THAT(refusal({.counters = {{"a b", 7}}}), HasSubstr("'a b'"));
-  EXPECT_THAT(refusal({.run_id = ""}), HasSubstr("the run id is not 1-64"));
+  EXPECT_THAT(refusal({.run_id = "a b"}), HasSubstr("the run id is not 1-64"));
 }
 
 TEST(SaveMisuse, OfWhatDiffersBetweenRanks) {
@@ -163,6 +163,22 @@ TEST(SaveMisuse, ADiskThatFailsOnOneRankFailsOnAllAndTheNextSaveSucceeds) {
     job.train(kBefore);
     job.optimizer->save(*store);
   });
+}
+
+TEST(SaveMisuse, ASlowDiskIsNotTakenForADeadRank) {
+  const auto store = make_memory_store();
+  const auto timeout = std::chrono::seconds(2);
+  const auto errors = errors_on_ranks(
+      2,
+      [&](const Comm& comm) {
+        Job job(comm);
+        FaultyStore slow(*store, {.put = [&] { std::this_thread::sleep_for(timeout * 1.5); }});
+        job.optimizer->save(comm->rank() == 1 ? static_cast<Store&>(slow) : *store);
+        job.optimizer->shutdown();
+      },
+      timeout);
+  EXPECT_EQ(errors, std::vector<std::string>(2));
+  EXPECT_EQ(store->list().steps.size(), 1u);
 }
 
 TEST(SaveMisuse, TrainingGoesOnAfterACommitThatIsInDoubt) {

@@ -56,11 +56,12 @@ struct JobOptions {
   torch::Dtype dtype = torch::kFloat;
   int seed = 0;  ///< Other numbers begin with other values everywhere.
   double lr = 1e-2;
+  std::int64_t bucket_bytes = 50'000;
 };
 
 inline Options options_of(const JobOptions& job) {
   Options options = toy_options(job.stage);
-  options.bucket_bytes(50'000);
+  options.bucket_bytes(job.bucket_bytes);
   LossScalerOptions scaler;
   scaler.initial_scale = 1 << 16;  // float16 skips some of the first steps and takes others
   scaler.growth_interval = 3;

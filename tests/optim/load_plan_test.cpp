@@ -15,6 +15,7 @@ namespace {
 using checkpoint::Blob;
 using checkpoint::CommonState;
 using checkpoint::GroupOptions;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -141,6 +142,7 @@ const auto kMissing = [](LoadOptions& o) { o.allow_missing(true); };
 const auto kExtra = [](LoadOptions& o) { o.allow_extra(true); };
 const auto kRegroup = [](LoadOptions& o) { o.allow_regroup(true); };
 const auto kConvert = [](LoadOptions& o) { o.allow_dtype_change(true); };
+const auto kChanged = [](LoadOptions& o) { o.allow_changed_training(true); };
 const auto kReshard = [](LoadOptions& o) { o.reshard_on_load(true); };
 
 std::vector<Case> cases_of_rows() {
@@ -182,9 +184,11 @@ std::vector<Case> cases_of_rows() {
       {"DTypeOfIntegers", [](Pair& p) { p.live.rows[5].dtype = DType::kFloat32; },
        "'mean': int64 in the checkpoint, float32 in the model"},
       {"Thawed", [](Pair& p) { p.live.rows[3].trainable = true; },
-       "'fixed': frozen in the checkpoint, trainable in the model"},
+       "'fixed': frozen in the checkpoint, trainable in the model (allow_changed_training)",
+       kChanged, "parameter fixed", Restored::kConverted},
       {"Frozen", [](Pair& p) { p.live.rows[1].trainable = false; },
-       "'weight': trainable in the checkpoint, frozen in the model"},
+       "'weight': trainable in the checkpoint, frozen in the model (allow_changed_training)",
+       kChanged, "parameter weight", Restored::kConverted},
       {"BufferNow", [](Pair& p) { p.live.rows[3].group = -1; },
        "'fixed': frozen in the checkpoint, a buffer in the model"},
       {"BufferThen", [](Pair& p) { p.live.rows[5].group = 0; },
@@ -202,7 +206,8 @@ std::vector<Case> cases_of_rows() {
        },
        "'output': tied to 'embedding' in the model, not in the checkpoint"},
       {"TiedThen", [](Pair& p) { p.live.rows[4].alias_of = -1; },
-       "'output': tied to 'embedding' in the checkpoint, not in the model"},
+       "'output': tied to 'embedding' in the checkpoint, not in the model (allow_changed_training)",
+       kChanged, "parameter output", Restored::kConverted},
       {"World", [](Pair& p) { p.live.world_size = 3; },
        "world size: 2 ranks in the checkpoint, 3 here (reshard_on_load)", kReshard, "masters",
        Restored::kResharded}};
@@ -282,8 +287,9 @@ TEST_P(LoadPlanOf, OnlyItsOwnOptionAllowsIt) {
   Pair pair;
   GetParam().change(pair);
   LoadOptions all;
-  for (const auto& allow : {std::function(kMissing), std::function(kExtra), std::function(kRegroup),
-                            std::function(kConvert), std::function(kReshard)})
+  for (const auto& allow :
+       {std::function(kMissing), std::function(kExtra), std::function(kRegroup),
+        std::function(kConvert), std::function(kChanged), std::function(kReshard)})
     allow(all);
   LoadOptions own;
   if (GetParam().allow == nullptr) {
@@ -310,6 +316,31 @@ TEST(LoadPlan, SaysAllDifferencesAtOnce) {
   pair.live.rows[2].name = "renamed";
   pair.live.world_size = 7;
   EXPECT_THAT(pair.plan().differences, SizeIs(expected + 4));
+}
+
+TEST(LoadPlan, OfWeightsAloneIgnoresWhatBelongsToTheTraining) {
+  Pair pair;
+  for (const Case& c : cases_of_the_rest()) {
+    if (c.name != "NoValue") c.change(pair);
+  }
+  pair.live.rows[1].group = 0;
+  pair.live.rows[3].trainable = true;
+  pair.live.groups.push_back(some_options(3));
+  pair.live.world_size = 7;
+  pair.live.fresh_scaler.scale = 512;
+  const LoadPlan plan = pair.plan(LoadOptions().weights_only(true));
+  EXPECT_THAT(plan.differences, IsEmpty());
+  EXPECT_FALSE(plan.moments);
+  EXPECT_EQ(plan.steps_taken, 0);
+  EXPECT_EQ(plan.steps_applied, 0);
+  EXPECT_EQ(plan.scaler->scale, 512);
+  EXPECT_THAT(plan.groups, Each(IsEmpty()));
+  EXPECT_EQ(how_is(plan, "masters"), Restored::kResharded);
+  EXPECT_EQ(how_is(plan, "exp_avg"), Restored::kDefaulted);
+  EXPECT_EQ(how_is(plan, "state ema"), Restored::kDropped);
+  pair.reader.states_.erase({1, "master"});
+  pair.live.rows[0].shape = {9};
+  EXPECT_THAT(pair.plan(LoadOptions().weights_only(true)).differences, SizeIs(2));
 }
 
 TEST(LoadPlan, FollowsNamesInAnyOrder) {
@@ -431,6 +462,7 @@ TEST(LoadReportText, IsATable) {
   report.found = true;
   report.directory = "runs/a/step_000000000020";
   report.step = 20;
+  report.trainer.run_id = "run";
   report.saved_world_size = 4;
   report.warnings = {"step_000000000030: shard-00001-of-00004.h5 is missing"};
   report.items = {{"masters", Restored::kResharded, "12 parameters from 4 ranks"},

@@ -1,6 +1,7 @@
 #include <thread>
 
 #include "libzero/collective/testing/faults.h"
+#include "libzero/optim/checkpoint_state.h"
 #include "tests/optim/misuse_support.h"
 
 // Peers that die, fall behind or fail in the middle of things.
@@ -54,6 +55,38 @@ TEST(Destructor, WithoutShutdownDoesNotHangAndTheOthersLearn) {
       again.optimizer->shutdown();
     });
   }
+}
+
+TEST(Abort, TellsTheOthersWhoAndWhyWhateverTheyWaitIn) {
+  for (const bool in_checkpoint : {false, true}) {
+    on_every_rank(3, [&](const Comm& comm) {
+      Trainee trainee(comm);
+      trainee.window(0);
+      const auto comm_of_checkpoints = CheckpointAccess(*trainee.optimizer).comm();
+      if (comm->rank() == 1) {
+        trainee.optimizer->abort("the log cannot be written");
+        trainee.optimizer->abort("a second reason");
+        EXPECT_THAT(thrown<CommError>([&] { trainee.window(1); }),
+                    HasSubstr("used after abort(): the log cannot be written"));
+        return;
+      }
+      const std::string text =
+          in_checkpoint ? thrown<CommError>([&] { comm_of_checkpoints->barrier("saving")->wait(); })
+                        : thrown<CommError>([&] { trainee.window(1); });
+      EXPECT_THAT(text, HasSubstr("the log cannot be written"));
+      EXPECT_THAT(text, HasSubstr("rank 1"));
+      EXPECT_THAT(text, Not(HasSubstr("second reason")));
+    });
+  }
+}
+
+TEST(Abort, AfterShutdownDoesNothing) {
+  on_every_rank(2, [&](const Comm& comm) {
+    Trainee trainee(comm);
+    trainee.optimizer->shutdown();
+    trainee.optimizer->abort("too late");
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.window(0); }), HasSubstr("shutdown()"));
+  });
 }
 
 TEST(Destructor, InMidReductionDoesNotHang) {

@@ -14,7 +14,6 @@ std::vector<std::shared_ptr<Collective>> make_world_on_one_mapping(
   joining.make_offer();
   const shm::Process self = shm::this_process();
   const auto family = std::make_shared<shm::Family>();
-  family->timeout = timeout;
   family->guard =
       std::make_shared<shm::Guard>(std::vector<shm::Process>(static_cast<std::size_t>(size), self));
   std::vector<int> processes(static_cast<std::size_t>(size));
@@ -23,7 +22,7 @@ std::vector<std::shared_ptr<Collective>> make_world_on_one_mapping(
   for (int rank = 0; rank < size; ++rank) {
     shm::Board board(joining.segment(), joining.geometry(), rank);
     ranks.push_back(std::make_shared<shm::Communicator>(
-        std::make_unique<shm::Circle>(std::move(board), family, processes)));
+        std::make_unique<shm::Circle>(std::move(board), family, processes, timeout)));
   }
   return ranks;
 }

@@ -42,7 +42,10 @@ class HookedFileSystem : public FileSystem {
     before_("create", path);
     return std::make_unique<HookedFile>(inner_->create(path), path, before_);
   }
-  std::unique_ptr<File> open(const std::string& path) override { return inner_->open(path); }
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override {
+    return inner_->open(path, links);
+  }
   void make_directory(const std::string& path) override {
     before_("make_directory", path);
     inner_->make_directory(path);
@@ -71,6 +74,9 @@ class HookedFileSystem : public FileSystem {
   FileStatus status(const std::string& path) override { return inner_->status(path); }
   std::uint64_t free_bytes(const std::string& path) override { return inner_->free_bytes(path); }
   std::unique_ptr<FileLock> lock(const std::string& path) override { return inner_->lock(path); }
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override {
+    return inner_->lock_directory(path, sharing);
+  }
 
  private:
   std::shared_ptr<FileSystem> inner_;

@@ -92,9 +92,10 @@ class Faulty final : public Collective {
                 [inner = inner_, text = std::string(label)] { return inner->barrier(text); });
   }
 
-  std::shared_ptr<Collective> split(int color, int key) override {
+  std::shared_ptr<Collective> split(int color, int key,
+                                    std::chrono::milliseconds patience) override {
     make_held();
-    auto child = inner_->split(color, key);
+    auto child = inner_->split(color, key, patience);
     if (!child) return nullptr;
     return std::make_shared<Faulty>(std::move(child), plan_);
   }

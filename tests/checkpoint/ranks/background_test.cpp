@@ -133,8 +133,7 @@ TEST_P(Background, SavesWhatWasThereWhenItStarted) {
       give_by_function(part.state.states[i]);
     }
     trainer.saver->start(sample.common(), part);
-    EXPECT_TRUE(trainer.saver->in_flight());
-    EXPECT_EQ(trainer.saver->poll(), std::nullopt);
+    EXPECT_FALSE(trainer.saver->wait_for(std::chrono::milliseconds(0)));
     // The next step changes everything at once, before a single byte was written.
     for (const StateView& view : sample.rank(trainer.rank).states) {
       for (const auto piece : view.pieces) {
@@ -147,8 +146,7 @@ TEST_P(Background, SavesWhatWasThereWhenItStarted) {
     const auto outcome = trainer.saver->wait();
     ASSERT_TRUE(outcome);
     EXPECT_EQ(outcome->step, 5);
-    EXPECT_FALSE(trainer.saver->in_flight());
-    EXPECT_EQ(trainer.saver->poll(), std::nullopt);
+    EXPECT_TRUE(trainer.saver->wait_for(std::chrono::milliseconds(0)));
     EXPECT_EQ(trainer.saver->wait(), std::nullopt);
   });
   EXPECT_EQ(steps_difference({5}), "");
@@ -162,18 +160,13 @@ TEST_P(Background, ASecondStartWaitsForTheFirst) {
   EXPECT_EQ(steps_difference({1, 2, 3, 4}), "");
 }
 
-TEST_P(Background, PollReportsAnOutcomeOnce) {
+TEST_P(Background, ReportsAnOutcomeOnce) {
   on_ranks([](Trainer& trainer) {
-    EXPECT_EQ(trainer.saver->poll(), std::nullopt);
     EXPECT_EQ(trainer.saver->wait(), std::nullopt);
     trainer.start(Sample(1, 3));
-    std::optional<SaveOutcome> outcome;
-    while (!outcome) {
-      outcome = trainer.saver->poll();
-      std::this_thread::yield();
-    }
-    EXPECT_EQ(outcome->step, 1);
-    EXPECT_EQ(trainer.saver->poll(), std::nullopt);
+    EXPECT_TRUE(trainer.saver->wait_for(std::chrono::seconds(60)));
+    EXPECT_EQ(trainer.saver->wait()->step, 1);
+    EXPECT_EQ(trainer.saver->wait(), std::nullopt);
   });
 }
 
@@ -197,7 +190,6 @@ TEST_P(Background, AnErrorComesOutOnceOfWaitAndOfTheNextStart) {
     trainer.start(again);
     // The save that fails to start is not made; the one after it is.
     EXPECT_THAT(error_text([&] { trainer.start(Sample(6, 3)); }), HasSubstr("already"));
-    EXPECT_FALSE(trainer.saver->in_flight());
     trainer.start(Sample(7, 3));
     EXPECT_EQ(trainer.saver->wait()->step, 7);
   });
@@ -239,14 +231,13 @@ TEST_P(Background, ARankWithoutMemoryForTheCopyIsARefusalThatAllHear) {
   on_ranks([&](Trainer& trainer) {
     const Sample sample(5, 3);
     RankPart part{sample.rank(trainer.rank), ""};
+    const std::byte byte{};
     if (trainer.rank == 1) {
-      const std::byte byte{};
       for (auto& piece : part.state.states[0].pieces) piece = {&byte, std::size_t{1} << 62};
-      trainer.saver->start(sample.common(), part);
-    } else {
-      trainer.start(sample);
     }
-    texts[static_cast<std::size_t>(trainer.rank)] = error_text([&] { trainer.saver->wait(); });
+    texts[static_cast<std::size_t>(trainer.rank)] =
+        error_text([&] { trainer.saver->start(sample.common(), part); });
+    EXPECT_EQ(trainer.saver->wait(), std::nullopt);
     trainer.start(sample);
     EXPECT_EQ(trainer.saver->wait()->step, 5);
   });
@@ -266,8 +257,9 @@ TEST_P(Background, AFunctionThatThrowsIsARefusalThatAllHear) {
         throw IoError("the offloaded state cannot be read");
       };
     }
-    trainer.saver->start(sample.common(), part);
-    texts[static_cast<std::size_t>(trainer.rank)] = error_text([&] { trainer.saver->wait(); });
+    texts[static_cast<std::size_t>(trainer.rank)] =
+        error_text([&] { trainer.saver->start(sample.common(), part); });
+    EXPECT_EQ(trainer.saver->wait(), std::nullopt);
   });
   EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 2: "), HasSubstr("offloaded")));
   EXPECT_EQ(texts, std::vector<std::string>(3, texts[0]));
@@ -285,6 +277,18 @@ TEST_P(Background, TheCopysMemoryServesLargerAndSmallerStatesAlike) {
   });
   const auto store = world_.fresh_store();
   for (const std::int64_t step : {2, 4}) EXPECT_EQ(difference(*store->open(step), step, 3), "");
+}
+
+TEST_P(Background, WhatRanksShareAndDoNotAgreeAboutIsRefusedBeforeAnythingStarts) {
+  std::vector<std::string> texts(3);
+  on_ranks([&](Trainer& trainer) {
+    Sample sample(5, 3);
+    sample.common().counters["samples_seen"] += trainer.rank == 2 ? 1 : 0;
+    texts[static_cast<std::size_t>(trainer.rank)] = error_text([&] { trainer.start(sample); });
+    EXPECT_EQ(trainer.saver->wait(), std::nullopt);
+  });
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 2 has 'counter samples_seen"), HasSubstr("step 5")));
+  EXPECT_EQ(texts, std::vector<std::string>(3, texts[0]));
 }
 
 TEST_P(Background, ADeathIsACommErrorOnTheOthersAndTheOldCheckpointStays) {

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "checkpoint/names.h"
 #include "world.h"
 
 namespace zero::checkpoint {
@@ -17,6 +18,7 @@ using ::testing::ElementsAre;
 using testing::Fault;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const std::string kStep10 = kRoot + "/step_000000000010";
 const std::string kStep20 = kRoot + "/step_000000000020";
@@ -189,6 +191,22 @@ TEST_F(Choose, ARootWithoutAnyWholeCheckpointIsNotTakenForAnEmptyOne) {
   EXPECT_THAT(error_of<FormatError>(true),
               AllOf(HasSubstr("no checkpoint of this root is whole"), HasSubstr(kRoot)));
   EXPECT_THAT(error_of<FormatError>(false), HasSubstr(kStep30));
+}
+
+TEST_F(Choose, EveryCheckpointThatIsNotWholeIsNamedWithItsReasonUpToFive) {
+  for (const auto& step : {kStep10, kStep20}) remove(step + "/MANIFEST.json");
+  remove(kStep30 + "/common.h5");
+  EXPECT_THAT(
+      error_of<FormatError>(true),
+      AllOf(HasSubstr("step_000000000030: a file is missing"),
+            HasSubstr("; step_000000000020: the manifest is missing"),
+            HasSubstr("; step_000000000010: the manifest is missing"), Not(HasSubstr("more"))));
+  for (const std::int64_t step : {40, 50, 60, 70}) {
+    world_.disk().make_directory(kRoot + "/" + step_name(step));
+  }
+  EXPECT_THAT(error_of<FormatError>(true),
+              AllOf(HasSubstr("step_000000000070"), HasSubstr("step_000000000030"),
+                    Not(HasSubstr("step_000000000020")), HasSubstr("; and 2 more")));
 }
 
 TEST_F(Choose, WhatIsLeftOfACheckpointIsNotTakenForAnEmptyRoot) {

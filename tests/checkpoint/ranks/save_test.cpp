@@ -7,7 +7,7 @@
 
 #include <latch>
 
-#include "checkpoint/ranks/choose.h"
+#include "libzero/collective/all_or_none.h"
 #include "libzero/collective/testing/faults.h"
 #include "world.h"
 

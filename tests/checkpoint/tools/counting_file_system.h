@@ -16,8 +16,9 @@ class CountingFileSystem : public FileSystem {
   std::uint64_t bytes_read() const { return *bytes_read_; }
 
   std::unique_ptr<File> create(const std::string& path) override { return inner_->create(path); }
-  std::unique_ptr<File> open(const std::string& path) override {
-    return std::make_unique<CountingFile>(inner_->open(path), bytes_read_);
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override {
+    return std::make_unique<CountingFile>(inner_->open(path, links), bytes_read_);
   }
   void make_directory(const std::string& path) override { inner_->make_directory(path); }
   void fsync_directory(const std::string& path) override { inner_->fsync_directory(path); }
@@ -33,6 +34,9 @@ class CountingFileSystem : public FileSystem {
   FileStatus status(const std::string& path) override { return inner_->status(path); }
   std::uint64_t free_bytes(const std::string& path) override { return inner_->free_bytes(path); }
   std::unique_ptr<FileLock> lock(const std::string& path) override { return inner_->lock(path); }
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override {
+    return inner_->lock_directory(path, sharing);
+  }
 
  private:
   using Counter = std::shared_ptr<std::atomic<std::uint64_t>>;

@@ -1,0 +1,24 @@
+#pragma once
+
+/// The two workloads: the same shapes, data and options as benchmarks/peers/workloads.py.
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace zero::benchmark {
+
+struct Workload {
+  std::shared_ptr<torch::nn::Module> model;
+  std::function<torch::Tensor(const torch::Tensor& micro_batch)> loss;
+  std::function<torch::Tensor()> micro_batch;  ///< Draws a new one.
+};
+
+/// "minigpt": 10.8 M parameters, micro-batches of 4 x 128 tokens. "mlp": 59.8 M parameters,
+/// micro-batches of 4 rows. Throws ContractError for another name.
+Workload make_workload(const std::string& name);
+
+}  // namespace zero::benchmark

@@ -1,0 +1,59 @@
+#include "libzero/kernels/adamw.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "libzero/base/error.h"
+#include "libzero/base/number_text.h"
+
+namespace zero {
+namespace {
+
+void require_not_negative(double value, std::string_view name) {
+  ZERO_REQUIRE(value >= 0 && value <= std::numeric_limits<double>::max(),
+               "An AdamW option must be finite and not negative: " + std::string(name) + " is " +
+                   number_text(value));
+}
+
+void require_beta(double value, std::string_view name) {
+  // Below 1 in float32 too, or the moment would never forget.
+  ZERO_REQUIRE(value >= 0 && static_cast<float>(value) < 1.0f,
+               "An AdamW option must be at least 0 and less than 1 in float32: " +
+                   std::string(name) + " is " + number_text(value));
+}
+
+/// base^exponent by squaring: std::pow differs between C libraries and, inside one, between CPUs
+/// with and without FMA.
+double power(double base, std::int64_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result *= base;
+    base *= base;
+  }
+  return result;
+}
+
+}  // namespace
+
+AdamWConstants adamw_constants(const AdamWHyperparameters& h, std::int64_t step) {
+  require_not_negative(h.lr, "lr");
+  require_beta(h.beta1, "beta1");
+  require_beta(h.beta2, "beta2");
+  require_not_negative(h.eps, "eps");
+  require_not_negative(h.weight_decay, "weight_decay");
+  ZERO_REQUIRE(step >= 1, "AdamW counts applied steps from 1: " + std::to_string(step));
+  return {
+      .decay = static_cast<float>(1 - h.lr * h.weight_decay),
+      .beta1 = static_cast<float>(h.beta1),
+      .one_minus_beta1 = static_cast<float>(1 - h.beta1),
+      .beta2 = static_cast<float>(h.beta2),
+      .one_minus_beta2 = static_cast<float>(1 - h.beta2),
+      .step_size = static_cast<float>(h.lr / (1 - power(h.beta1, step))),
+      .sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - power(h.beta2, step))),
+      .eps = static_cast<float>(h.eps),
+  };
+}
+
+}  // namespace zero
