@@ -19,10 +19,11 @@ class PatientFiles final : public FileSystem {
                Patience patience)
       : files_(std::move(files)), is_known_(std::move(is_known)), patience_(std::move(patience)) {}
 
-  std::unique_ptr<File> open(const std::string& path) override {
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override {
     while (true) {
       try {
-        return files_->open(path);
+        return files_->open(path, links);
       } catch (const FileError& error) {
         const bool may_come = error.code() == ENOENT || error.code() == ESTALE;
         if (!may_come || !wait_for(path)) throw;
@@ -51,6 +52,9 @@ class PatientFiles final : public FileSystem {
   std::vector<std::string> list(const std::string& path) override { return files_->list(path); }
   std::uint64_t free_bytes(const std::string& path) override { return files_->free_bytes(path); }
   std::unique_ptr<FileLock> lock(const std::string& path) override { return files_->lock(path); }
+  std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) override {
+    return files_->lock_directory(path, sharing);
+  }
 
  private:
   /// False if there is nothing to wait for, or no time left. Threads wait one after the other: what

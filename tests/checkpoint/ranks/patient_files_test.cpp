@@ -26,9 +26,10 @@ class LaggingFiles : public testing::FaultyFileSystem {
   LaggingFiles(std::shared_ptr<FileSystem> inner, std::function<bool(const std::string&)> lags)
       : FaultyFileSystem(std::move(inner)), lags_(std::move(lags)) {}
 
-  std::unique_ptr<File> open(const std::string& path) override {
+  using FileSystem::open;
+  std::unique_ptr<File> open(const std::string& path, Links links) override {
     if (lags_(path)) throw FileError("open", path, code);
-    return FaultyFileSystem::open(path);
+    return FaultyFileSystem::open(path, links);
   }
   FileStatus status(const std::string& path) override {
     return lags_(path) ? FileStatus{} : FaultyFileSystem::status(path);
