@@ -184,15 +184,15 @@ TEST(NoSync, OneCallAWindowGivesTheBitsOfTheDeterministicPath) {
 
 TEST(NoSync, SpeakingOnceAWindowCostsTheBytesOfOneCall) {
   on_every_stage(2, [](const Comm& comm, int stage) {
-    const auto [recorded, log] = record_calls(comm);
-    Trainee trainee(recorded, tiny_options(stage).deterministic(false));
-    const auto calls_of = [&, log = log](const std::string& calls) {
-      const std::int64_t before = log->of(Operation::kReduceScatter).calls;
-      run_calls(*trainee.optimizer, calls, recorded, [&](std::int64_t micro) {
+    const Recorded recorded = record_calls(comm);
+    Trainee trainee(recorded.collective, tiny_options(stage).deterministic(false));
+    const auto calls_of = [&](const std::string& calls) {
+      const std::int64_t before = recorded.log->of(Operation::kReduceScatter).calls;
+      run_calls(*trainee.optimizer, calls, comm, [&](std::int64_t micro) {
         trainee.optimizer->backward(trainee.model->loss(tiny_input(0, micro)));
       });
       trainee.optimizer->step();
-      return log->of(Operation::kReduceScatter).calls - before;
+      return recorded.log->of(Operation::kReduceScatter).calls - before;
     };
     const std::int64_t once = calls_of("r");
     EXPECT_GT(once, 1);

@@ -13,6 +13,7 @@
 
 #include "libzero/collective/recorder.h"
 #include "libzero/collective/self.h"
+#include "libzero/optim/optimizer.h"
 #include "tests/optim/allocations.h"
 #include "tests/optim/ranks.h"
 
