@@ -24,6 +24,7 @@
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
+#include "libzero/optim/replica_check.h"
 #include "libzero/optim/shard_state.h"
 #include "libzero/optim/state_access.h"
 #include "libzero/optim/step_vote.h"
@@ -68,6 +69,7 @@ class Optimizer::Impl {
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
   LossScaler scaler_;
+  ReplicaCheck replicas_;
   std::int64_t steps_applied_ = 0;
   std::int64_t windows_ended_ = 0;  // applied or skipped
   std::atomic<bool> stop_requested_ = false;
@@ -92,6 +94,8 @@ class Optimizer::Impl {
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
   void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
   void mark_parameters_changed();
+  /// See Options::checksum_every. `step` is the number of an applied step.
+  void compare_replicas(std::int64_t step, const char* when);
   void drop_window();
   void discard_window();
   double present_gradient_scale();
