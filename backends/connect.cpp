@@ -1,17 +1,16 @@
 #include "backends/connect.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <filesystem>
-#include <string_view>
-#include <vector>
+#include <utility>
 
+#include "backends/connect_settings.h"
+#include "backends/plugin_search.h"
 #include "backends/rendezvous/departures.h"
 #include "backends/rendezvous/roll_call.h"
 #include "backends/rendezvous/route.h"
 #include "backends/rendezvous/served_store.h"
 #include "backends/rendezvous/store_server.h"
+#include "backends/shm/shm.h"
 #include "libzero/base/error.h"
 #include "libzero/collective/plugin.h"
 #include "libzero/collective/recorder.h"
@@ -22,55 +21,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kDefaultTimeout = std::chrono::seconds(300);
-constexpr double kLongestTimeoutSeconds = 1e6;
 // How long rank 0 waits with the store for ranks that are not done with it when it leaves itself.
 constexpr milliseconds kPatience = std::chrono::seconds(2);
-constexpr std::array<std::string_view, 3> kBackends = {"auto", "self", "gloo"};
 
-milliseconds parse_timeout(const std::string& text) {
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  ZERO_REQUIRE(
-      whole && seconds >= 0.001 && seconds <= kLongestTimeoutSeconds,
-      "connect: ZERO_TIMEOUT must be a number of seconds, from 0.001 to 1000000: '" + text + "'");
-  return milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
+constexpr const char* kStoreAddress = "address of the store";
+constexpr const char* kPlan = "backends";
 
-struct Settings {
-  Topology topology;
-  std::string backend;
-  milliseconds timeout;
-  std::optional<std::string> interface;
-};
-
-Settings resolve(const ConnectOptions& options) {
-  const Environment environment = process_environment();
-  Settings settings;
-  settings.topology = options.topology ? *options.topology : topology_from(environment);
-  settings.backend =
-      options.backend ? *options.backend : environment("ZERO_BACKEND").value_or("auto");
-  if (std::find(kBackends.begin(), kBackends.end(), settings.backend) == kBackends.end()) {
-    throw ContractError(
-        "connect: no such backend (ZERO_BACKEND, --backend); known are auto, self and gloo: '" +
-        settings.backend + "'");
-  }
-  const auto timeout = environment("ZERO_TIMEOUT");
-  settings.timeout = options.timeout ? *options.timeout
-                     : timeout       ? parse_timeout(*timeout)
-                                     : kDefaultTimeout;
-  ZERO_REQUIRE(settings.timeout > milliseconds(0), "connect: the timeout must be longer than 0 ms");
-  settings.interface = options.interface ? options.interface : environment("ZERO_INTERFACE");
-  if (settings.interface && settings.interface->empty()) settings.interface.reset();
-  if (settings.backend == "auto") settings.backend = settings.topology.size == 1 ? "self" : "gloo";
-  ZERO_REQUIRE(settings.backend != "self" || settings.topology.size == 1,
-               "connect: the backend self is for one rank; use auto or gloo: world size " +
-                   std::to_string(settings.topology.size));
-  return settings;
-}
-
-std::shared_ptr<KeyValueStore> join_store(const Settings& settings) {
+std::shared_ptr<KeyValueStore> join_store(const ConnectSettings& settings) {
   const Topology& topology = settings.topology;
   if (topology.size == 1) return make_memory_store();
   if (!topology.serves_store) {
@@ -84,8 +41,6 @@ std::shared_ptr<KeyValueStore> join_store(const Settings& settings) {
   return rendezvous::serve_store(options, topology.store_host, settings.timeout,
                                  std::min(kPatience, settings.timeout));
 }
-
-constexpr const char* kStoreAddress = "address of the store";
 
 /// How this rank reaches the store; told to the others where that is not this machine's own
 /// business.
@@ -113,62 +68,107 @@ std::string own_address(const Topology& topology, const rendezvous::Route& route
   }
 }
 
-std::vector<std::string> plugin_candidates(const std::string& backend) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> folders;
-  const std::string path = process_environment()("ZERO_PLUGIN_PATH").value_or("");
-  for (std::size_t at = 0; at < path.size();) {
-    const std::size_t end = std::min(path.find(':', at), path.size());
-    if (end > at) folders.emplace_back(path.substr(at, end - at));
-    at = end + 1;
+/// Ranks that try different backends would wait for each other.
+void agree_on_plan(const ConnectSettings& settings, KeyValueStore& store) {
+  const std::string plan = settings.plan.text();
+  const std::string agreed = store.compare_and_set(kPlan, "", plan);
+  if (agreed.empty() || agreed == plan) return;
+  throw ContractError(
+      "connect: ranks were told to use different backends; set ZERO_BACKEND alike on all: rank " +
+      std::to_string(settings.topology.rank) + " " + plan + ", another one " + agreed);
+}
+
+/// One rank's way into its communicator, once the ranks know of each other.
+class Connection {
+ public:
+  Connection(const ConnectSettings& settings, std::shared_ptr<KeyValueStore> store,
+             rendezvous::Route route, std::shared_ptr<const BackendPlugin> gloo)
+      : settings_(settings),
+        store_(std::move(store)),
+        route_(std::move(route)),
+        gloo_(std::move(gloo)) {}
+
+  std::shared_ptr<Collective> make() {
+    if (!settings_.plan.shm) return over_gloo();
+    shm::Attempt attempt = shm::try_to_join(
+        {settings_.topology.rank, settings_.topology.size, settings_.timeout, store_});
+    if (attempt.collective) {
+      how_ = "shm";
+      return attempt.collective;
+    }
+    if (!settings_.plan.gloo) std::rethrow_exception(attempt.refusal->error);
+    why_not_shm_ = attempt.refusal->text;
+    return over_gloo();
   }
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    folders.push_back(program.parent_path());
-    folders.push_back(program.parent_path().parent_path() / "lib");
+
+  /// For the log: "shm", "gloo on 127.0.0.1".
+  const std::string& how() const { return how_; }
+  /// Empty, or why auto could not have shared memory: the same on all ranks.
+  const std::string& why_not_shm() const { return why_not_shm_; }
+
+ private:
+  std::shared_ptr<Collective> over_gloo() {
+    if (!gloo_) gloo_ = find_gloo();
+    PluginConfig config;
+    config.backend = "gloo";
+    config.rank = settings_.topology.rank;
+    config.size = settings_.topology.size;
+    config.timeout = settings_.timeout;
+    config.store = store_;
+    config.interface_or_host =
+        settings_.interface ? *settings_.interface : own_address(settings_.topology, route_, *store_);
+    how_ = "gloo on " + config.interface_or_host;
+    return make_plugin_collective(gloo_, config);
   }
-  folders.emplace_back(ZERO_INSTALL_LIBDIR);
-  folders.emplace_back(ZERO_BUILD_LIBDIR);
-  std::vector<std::string> candidates;
-  for (const fs::path& folder : folders) {
-    candidates.push_back((folder / ("libzero_" + backend + ".so")).string());
+
+  std::shared_ptr<const BackendPlugin> find_gloo() const {
+    try {
+      return load_first_backend_plugin(plugin_candidates("gloo"));
+    } catch (const Unavailable& error) {
+      throw Unavailable(std::string(error.what()) + " (tried because " + why_not_shm_ + ")");
+    }
   }
-  return candidates;
+
+  const ConnectSettings& settings_;
+  const std::shared_ptr<KeyValueStore> store_;
+  const rendezvous::Route route_;
+  std::shared_ptr<const BackendPlugin> gloo_;
+  std::string how_;
+  std::string why_not_shm_;
+};
+
+void report(const LogSink& log, const Topology& topology, const Connection& connection) {
+  if (!log) return;
+  std::string line = "connect: rank " + std::to_string(topology.rank) + " of " +
+                     std::to_string(topology.size) + " by " + topology.launcher + ", backend " +
+                     connection.how() + ", store at " + topology.store_host + ":" +
+                     std::to_string(topology.store_port);
+  if (!connection.why_not_shm().empty()) line += "; " + connection.why_not_shm();
+  log(LogLevel::kInfo, line);
 }
 
 }  // namespace
 
 std::shared_ptr<Collective> connect(const ConnectOptions& options) {
-  const Settings settings = resolve(options);
+  const ConnectSettings settings = resolve_settings(options);
   const Topology& topology = settings.topology;
-  if (settings.backend == "self") {
+  if (settings.plan.self) {
     if (options.log) options.log(LogLevel::kInfo, "connect: one rank alone, backend self");
     return record_calls(make_self()).collective;
   }
   // First what needs no other rank: a missing plug-in should not look like a network problem.
-  const auto plugin = load_first_backend_plugin(plugin_candidates(settings.backend));
-  PluginConfig config;
-  config.backend = settings.backend;
-  config.rank = topology.rank;
-  config.size = topology.size;
-  config.timeout = settings.timeout;
+  std::shared_ptr<const BackendPlugin> gloo;
+  if (!settings.plan.shm) gloo = load_first_backend_plugin(plugin_candidates("gloo"));
   const auto own_store = with_prefix(
       join_store(settings), topology.run_id + "/" + std::to_string(topology.restart_count) + "/");
-  config.store = rendezvous::heeding_departures(own_store);
-  const rendezvous::Route route = find_route(topology, *config.store);
-  rendezvous::call_roll(*config.store, topology.rank, topology.size, settings.timeout);
-  config.interface_or_host =
-      settings.interface ? *settings.interface : own_address(topology, route, *config.store);
-  auto collective = make_plugin_collective(plugin, config);
+  const auto store = rendezvous::heeding_departures(own_store);
+  rendezvous::Route route = find_route(topology, *store);
+  rendezvous::call_roll(*store, topology.rank, topology.size, settings.timeout);
+  agree_on_plan(settings, *store);
+  Connection connection(settings, store, std::move(route), std::move(gloo));
+  auto collective = connection.make();
   rendezvous::take_back_farewell(*own_store);  // now the backend hears of deaths
-  if (options.log) {
-    options.log(LogLevel::kInfo,
-                "connect: rank " + std::to_string(topology.rank) + " of " +
-                    std::to_string(topology.size) + " by " + topology.launcher + ", backend " +
-                    settings.backend + " on " + config.interface_or_host + ", store at " +
-                    topology.store_host + ":" + std::to_string(topology.store_port));
-  }
+  report(options.log, topology, connection);
   return record_calls(std::move(collective)).collective;
 }
 

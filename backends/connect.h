@@ -14,7 +14,9 @@
 namespace zero {
 
 struct ConnectOptions {
-  /// "auto", "self", "gloo". auto: self alone, otherwise gloo. Default: ZERO_BACKEND, or "auto".
+  /// "auto", "self", "shm", "gloo". auto: self for one rank; shm where all ranks are on one host
+  /// and can share memory, which they find out together; otherwise gloo. The same on all ranks.
+  /// Default: ZERO_BACKEND, or "auto".
   std::optional<std::string> backend = std::nullopt;
   /// For every wait: joining, and each collective. Default: ZERO_TIMEOUT (seconds), or 300 s.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
@@ -28,8 +30,9 @@ struct ConnectOptions {
 };
 
 /// Resolves the topology and backend, meets the other ranks and returns this rank's communicator.
-/// Throws ContractError for a bad environment, Unavailable for a backend that this build or machine
-/// lacks, IoError if this rank must serve the store and cannot listen, CommError naming the ranks
+/// Throws ContractError for a bad environment or if ranks of different hosts ask for shm,
+/// Unavailable for a backend that this build or machine lacks, IoError if this rank must serve the
+/// store and cannot listen or if there is not enough memory to share, CommError naming the ranks
 /// that did not come in time.
 ///
 /// Plug-ins (libzero_gloo.so) are looked for in the folders of ZERO_PLUGIN_PATH (separated by ':'),

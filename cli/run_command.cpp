@@ -88,7 +88,7 @@ Command add_run_command(CLI::App& app, const std::vector<std::string>& program) 
       ->required()
       ->type_name("N")
       ->check(in_range(1, 4096));
-  run->add_option("--backend", settings->backend, "How ranks talk: auto, gloo (sets ZERO_BACKEND)")
+  run->add_option("--backend", settings->backend, "How ranks talk: auto, shm, gloo (sets ZERO_BACKEND)")
       ->type_name("NAME");
   run->add_option("--threads", settings->threads,
                   "Threads of each rank (default 1); part of what makes runs repeatable")

@@ -39,6 +39,9 @@ endif()
 if(TARGET zero_rendezvous)
   zero_public_target(zero_rendezvous rendezvous backends/rendezvous/topology.h)  # zero::connect links it
 endif()
+if(TARGET zero_shm)
+  zero_public_target(zero_shm shm)  # zero::connect links it
+endif()
 if(TARGET zero_connect)
   zero_public_target(zero_connect connect backends/connect.h)
 endif()

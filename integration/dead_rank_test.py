@@ -7,9 +7,14 @@ import unittest
 import ranks
 
 
-class DeadRank(unittest.TestCase):
+class DeadRank:
+    """The claims; a class for each backend makes them."""
+
+    backend = None
+
     def test_kill_9_of_one_of_three_in_mid_training(self):
-        process = ranks.start([ranks.program("toy_trainer"), "2", "fp32", "auto", "0", "die=2"], 3)
+        process = ranks.start([ranks.program("toy_trainer"), "2", "fp32", "auto", "0", "die=2"], 3,
+                              ZERO_BACKEND=self.backend)
         self.addCleanup(process.stdout.close)
         victim = None
         for line in process.stdout:
@@ -40,7 +45,8 @@ class DeadRank(unittest.TestCase):
             self.assertIn("rank 2", heard[rank][1])
 
     def test_silent_rank_is_named_at_the_timeout_with_collective_and_parameters(self):
-        process = ranks.start([ranks.program("toy_trainer"), "2", "fp32", "auto", "50", "hang=1"], 2, ZERO_TIMEOUT="3")
+        process = ranks.start([ranks.program("toy_trainer"), "2", "fp32", "auto", "50", "hang=1"], 2, ZERO_TIMEOUT="3",
+                              ZERO_BACKEND=self.backend)
         started = time.monotonic()
         text, _ = process.communicate(timeout=60 * ranks.SLOWDOWN)
         print(f"ended after {time.monotonic() - started:.1f} s")
@@ -49,6 +55,14 @@ class DeadRank(unittest.TestCase):
         self.assertIn("rank 1", error)
         self.assertRegex(error, r"#\d+")
         self.assertRegex(error, r"backward call 1 of step 5, bucket 0 \(.* \.\. .*\)")
+
+
+class OverSharedMemory(DeadRank, unittest.TestCase):
+    backend = "shm"
+
+
+class OverGloo(DeadRank, unittest.TestCase):
+    backend = "gloo"
 
 
 if __name__ == "__main__":

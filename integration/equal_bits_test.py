@@ -1,4 +1,4 @@
-"""The same global batch gives the same bits on one process alone, and on 1, 2 and 4 processes over Gloo."""
+"""The same global batch gives the same bits on one process alone, and on 1, 2 and 4 processes over shared memory and over Gloo."""
 
 import unittest
 
@@ -7,9 +7,12 @@ import ranks
 STEPS = "20"
 
 
-def outcome(world, stage, dtype, wire, *extra):
+BACKENDS = ("shm", "gloo")
+
+
+def outcome(world, stage, dtype, wire, *extra, backend="auto"):
     arguments = [ranks.program("toy_trainer"), str(stage), dtype, wire, STEPS, *extra]
-    code, out, err = ranks.run(arguments, ranks=world)
+    code, out, err = ranks.run(arguments, ranks=world, ZERO_BACKEND=backend)
     assert code == 0, (code, out, err)
     lines = ranks.without_prefix(out)
     assert len(lines) == int(STEPS) + 1 and lines[-1].startswith("digest "), out
@@ -20,8 +23,9 @@ class EqualBits(unittest.TestCase):
     def compare(self, dtype, wire, worlds_and_stages):
         expected = outcome(0, 0, dtype, wire)  # alone, without a launcher
         for world, stage in worlds_and_stages:
-            with self.subTest(dtype=dtype, wire=wire, world=world, stage=stage):
-                self.assertEqual(outcome(world, stage, dtype, wire), expected)
+            for backend in BACKENDS:
+                with self.subTest(dtype=dtype, wire=wire, world=world, stage=stage, backend=backend):
+                    self.assertEqual(outcome(world, stage, dtype, wire, backend=backend), expected)
 
     def test_fp32(self):
         self.compare("fp32", "auto", [(1, 2), (2, 0), (2, 1), (2, 2), (4, 2)])
@@ -42,8 +46,9 @@ class EqualBits(unittest.TestCase):
         self.assertEqual(float(skipped[9]), float(before[9]) / 2)
         self.assertEqual(skipped[10], "gain")
         for world, stage in ((2, 0), (2, 1), (2, 2)):
-            with self.subTest(world=world, stage=stage):
-                self.assertEqual(outcome(world, stage, "fp16", "auto", "overflow=7"), expected)
+            for backend in BACKENDS:
+                with self.subTest(world=world, stage=stage, backend=backend):
+                    self.assertEqual(outcome(world, stage, "fp16", "auto", "overflow=7", backend=backend), expected)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,15 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
+#include <thread>
 
 #include "backends/connect.h"
+#include "libzero/collective/threads.h"
 #include "libzero/zero.h"
+#include "silent_collective.h"
 #include "workloads.h"
 
 namespace zero::benchmark {
@@ -18,12 +21,16 @@ namespace {
 
 struct Flags {
   std::string workload = "minigpt";
+  std::int64_t hidden = 4096;
   int stage = 2;
   int steps = 8;
   int warmup = 2;
   int accumulate = 1;
+  std::int64_t bucket_mib = 25;
   std::string wire = "auto";
   std::string backend = "auto";
+  std::string communication = "early";
+  int threads_world = 0;
 };
 
 std::int64_t resident_kib() {
@@ -46,16 +53,22 @@ double process_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-nlohmann::ordered_json measure(const Flags& flags) {
-  torch::set_num_threads(1);
-  const auto comm = connect({.backend = flags.backend});
+Options optimizer_options(const Flags& flags) {
+  Options options;
+  options.stage(flags.stage).clip_norm(1.0).bucket_bytes(flags.bucket_mib << 20);
+  if (flags.wire == "bf16") options.wire(torch::kBFloat16);
+  if (flags.communication == "late") options.defer_reduction(true);
+  return options;
+}
+
+/// One rank's run.
+nlohmann::ordered_json measure(const Flags& flags, std::shared_ptr<Collective> comm) {
   const std::int64_t before = resident_kib();
   torch::manual_seed(1);
-  Workload workload = make_workload(flags.workload);
-  Options options;
-  options.stage(flags.stage).clip_norm(1.0);
-  if (flags.wire == "bf16") options.wire(torch::kBFloat16);
-  Optimizer optimizer(*workload.model, AdamWOptions(3e-4).weight_decay(0.1), options, comm);
+  Workload workload = make_workload(flags.workload, flags.hidden);
+  if (flags.communication == "none") comm = silent(comm);
+  Optimizer optimizer(*workload.model, AdamWOptions(3e-4).weight_decay(0.1),
+                      optimizer_options(flags), comm);
   torch::manual_seed(static_cast<std::uint64_t>(comm->rank()) + 7);
   std::vector<torch::Tensor> batches;
   for (int i = 0; i < 2 * flags.accumulate; ++i) batches.push_back(workload.micro_batch());
@@ -84,6 +97,18 @@ nlohmann::ordered_json measure(const Flags& flags) {
   return json;
 }
 
+/// All ranks in this process. CPU seconds and memory are then those of all together.
+void run_as_threads(const Flags& flags) {
+  const auto ranks = make_threads(flags.threads_world, std::chrono::minutes(5));
+  std::vector<std::string> lines(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    threads.emplace_back([&, r] { lines[r] = measure(flags, ranks[r]).dump(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& line : lines) std::cout << line << std::endl;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "One rank of a training run whose steps are timed; prints one JSON object.\n"
@@ -102,8 +127,27 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "bf16"}))
       ->capture_default_str();
   app.add_option("--backend", flags.backend)->capture_default_str();
+  app.add_option("--hidden", flags.hidden, "width of the mlp's layers")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--bucket-mib", flags.bucket_mib)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--communication", flags.communication,
+                 "early: while backward runs; late: when it has ended; none: results are wrong")
+      ->check(CLI::IsMember({"early", "late", "none"}))
+      ->capture_default_str();
+  app.add_option("--threads-world", flags.threads_world,
+                 "so many ranks as threads of this process; 0: the ranks of the environment")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  std::cout << measure(flags).dump() << std::endl;
+  torch::set_num_threads(1);
+  if (flags.threads_world > 0) {
+    run_as_threads(flags);
+  } else {
+    std::cout << measure(flags, connect({.backend = flags.backend})).dump() << std::endl;
+  }
   return 0;
 }
 

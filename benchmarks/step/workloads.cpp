@@ -8,10 +8,10 @@ namespace {
 
 class MlpImpl : public torch::nn::Module {
  public:
-  static constexpr std::int64_t kInput = 1280, kHidden = 4096, kOutput = 1024, kBatch = 4;
+  static constexpr std::int64_t kInput = 1280, kOutput = 1024, kBatch = 4;
 
-  MlpImpl() {
-    const std::vector<std::int64_t> widths = {kInput, kHidden, kHidden, kHidden, kHidden, kOutput};
+  explicit MlpImpl(std::int64_t hidden) {
+    const std::vector<std::int64_t> widths = {kInput, hidden, hidden, hidden, hidden, kOutput};
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
       layers_.push_back(register_module("layer" + std::to_string(i),
                                         torch::nn::Linear(widths[i], widths[i + 1])));
@@ -41,8 +41,8 @@ Workload minigpt_workload() {
           }};
 }
 
-Workload mlp_workload() {
-  Mlp model;
+Workload mlp_workload(std::int64_t hidden) {
+  Mlp model(hidden);
   return {model.ptr(), [model](const torch::Tensor& micro) mutable { return model->loss(micro); },
           [] {
             return torch::randn({MlpImpl::kBatch, MlpImpl::kInput});
@@ -51,9 +51,9 @@ Workload mlp_workload() {
 
 }  // namespace
 
-Workload make_workload(const std::string& name) {
+Workload make_workload(const std::string& name, std::int64_t hidden) {
   if (name == "minigpt") return minigpt_workload();
-  if (name == "mlp") return mlp_workload();
+  if (name == "mlp") return mlp_workload(hidden);
   throw ContractError("there are the workloads minigpt and mlp, not this one: " + name);
 }
 

@@ -17,8 +17,8 @@ struct Workload {
   std::function<torch::Tensor()> micro_batch;  ///< Draws a new one.
 };
 
-/// "minigpt": 10.8 M parameters, micro-batches of 4 x 128 tokens. "mlp": 59.8 M parameters,
-/// micro-batches of 4 rows. Throws ContractError for another name.
-Workload make_workload(const std::string& name);
+/// "minigpt": 10.8 M parameters, micro-batches of 4 x 128 tokens. "mlp": five layers `hidden` wide,
+/// 59.8 M parameters for 4096, micro-batches of 4 rows. Throws ContractError for another name.
+Workload make_workload(const std::string& name, std::int64_t hidden);
 
 }  // namespace zero::benchmark

@@ -16,17 +16,49 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(Connect, RanksOfZeroRunMeetOverGloo) {
-  for (const int size : {1, 3}) {
-    const Result result = zero_run(
-        {"-n", std::to_string(size), "--timeout", "20", "--backend", "gloo", "--", RANK_PROBE});
-    EXPECT_EQ(result.code, 0) << result.err;
-    for (int rank = 0; rank < size; ++rank) {
-      EXPECT_THAT(result.out,
-                  HasSubstr("rank " + std::to_string(rank) + " of " + std::to_string(size) +
-                            " over gloo: " + std::to_string(size * (size + 1) / 2)));
+TEST(Connect, RanksOfZeroRunMeetOverTheBackendThatWasAskedFor) {
+  for (const std::string backend : {"gloo", "shm"}) {
+    for (const int size : {1, 3}) {
+      const Result result = zero_run(
+          {"-n", std::to_string(size), "--timeout", "20", "--backend", backend, "--", RANK_PROBE});
+      EXPECT_EQ(result.code, 0) << result.err;
+      EXPECT_THAT(result.err, HasSubstr("backend " + backend));
+      for (int rank = 0; rank < size; ++rank) {
+        EXPECT_THAT(result.out,
+                    HasSubstr("rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                              " over " + backend + ": " + std::to_string(size * (size + 1) / 2)));
+      }
     }
   }
+}
+
+TEST(Connect, AutoMeansSharedMemoryForTheRanksOfOneHost) {
+  const Result result = zero_run({"-n", "2", "--timeout", "20", "--", RANK_PROBE});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rank 1 of 2 over shm: 3"));
+  EXPECT_THAT(result.err, HasSubstr("rank 1 of 2 by zero run, backend shm, store at"));
+}
+
+/// Ranks that may not make files as large as what they want to share; rank 0 makes it.
+std::vector<std::string> ranks_without_room(const std::string& backend) {
+  return {"-n",    "2",  "--timeout", "20", "--backend",
+          backend, "--", "sh",        "-c", "test $RANK = 1 || ulimit -f 8; exec " RANK_PROBE};
+}
+
+TEST(Connect, AutoTakesGlooOnAllRanksIfOneCannotShareMemoryAndSaysWhy) {
+  const Result result = zero_run(ranks_without_room("auto"));
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const char* rank : {"rank 0", "rank 1"}) {
+    EXPECT_THAT(result.out, HasSubstr(std::string(rank) + " of 2 over gloo: 3"));
+    EXPECT_THAT(result.err, HasSubstr(std::string(rank) + " of 2 by zero run, backend gloo on"));
+  }
+  EXPECT_THAT(result.err, HasSubstr("cannot talk over shared memory: rank 0: there is not enough"));
+}
+
+TEST(Connect, SharedMemoryThatWasAskedForAndCannotBeHadIsAnError) {
+  const Result result = zero_run(ranks_without_room("shm"));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("there is not enough memory"), HasSubstr(" bytes: ")));
 }
 
 TEST(Connect, AloneMeansTheBackendSelf) {
@@ -38,7 +70,9 @@ TEST(Connect, AloneMeansTheBackendSelf) {
 /// Ranks as torchrun starts them, without a launcher: rank 0 serves the store.
 struct LikeTorchrun {
   explicit LikeTorchrun(int size, std::vector<int> ranks, const std::string& timeout = "20",
-                        const std::string& interface_of_rank_1 = "127.0.0.1") {
+                        const std::string& interface_of_rank_1 = "127.0.0.1",
+                        const std::vector<std::string>& backends = {"auto", "auto", "auto",
+                                                                    "auto"}) {
     const int port = rendezvous::StoreServer({}).port();  // free a moment ago
     for (const int rank : ranks) {
       processes.push_back(
@@ -51,6 +85,7 @@ struct LikeTorchrun {
                                          {"MASTER_ADDR", "127.0.0.1"},
                                          {"ZERO_INTERFACE", rank == 1 ? interface_of_rank_1 : ""},
                                          {"ZERO_PORT", std::to_string(port)},
+                                         {"ZERO_BACKEND", backends[static_cast<std::size_t>(rank)]},
                                          {"ZERO_TIMEOUT", timeout}}));
     }
   }
@@ -63,8 +98,19 @@ TEST(Connect, RankZeroServesTheStoreUnderTorchrun) {
   for (const auto& process : run.processes) {
     const Result result = process->wait();
     EXPECT_EQ(result.code, 0) << result.err;
-    EXPECT_THAT(result.out, HasSubstr("over gloo: 6"));
+    EXPECT_THAT(result.out, HasSubstr("over shm: 6"));
   }
+}
+
+TEST(Connect, RanksThatWereToldDifferentBackendsHearOfItAtOnce) {
+  LikeTorchrun run(2, {0, 1}, "600", "127.0.0.1", {"gloo", "shm"});
+  std::string errors;
+  for (const auto& process : run.processes) {
+    const Result result = process->wait();
+    EXPECT_NE(result.code, 0);
+    errors += result.err;
+  }
+  EXPECT_THAT(errors, HasSubstr("set ZERO_BACKEND alike on all"));
 }
 
 TEST(Connect, RanksThatDoNotComeAreNamedByAllThatDid) {
@@ -78,7 +124,7 @@ TEST(Connect, RanksThatDoNotComeAreNamedByAllThatDid) {
 
 TEST(Connect, ARankThatFailsAmidTheMeetingEndsItForTheOthersAtOnce) {
   // An address that is kept for documents, so no machine has it: rank 1 notices when all are there.
-  LikeTorchrun run(3, {0, 1, 2}, "600", "192.0.2.1");
+  LikeTorchrun run(3, {0, 1, 2}, "600", "192.0.2.1", {"gloo", "gloo", "gloo"});
   EXPECT_EQ(run.processes[1]->wait().code, 1);
   for (const int rank : {0, 2}) {
     const Result result = run.processes[static_cast<std::size_t>(rank)]->wait();
@@ -114,8 +160,8 @@ TEST(Connect, RanksOfARestartMeetAnewAlsoOnAPortThatTheUserChose) {
                 "--min-ranks", "1", "--", RANK_PROBE, "die-in-first-try"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by SIGKILL; restart 1 of 1 with 2 of 4"));
-  for (const char* line : {"rank 0 of 4 over gloo: 10", "rank 3 of 4 over gloo: 10",
-                           "rank 0 of 2 over gloo: 3", "rank 1 of 2 over gloo: 3"}) {
+  for (const char* line : {"rank 0 of 4 over shm: 10", "rank 3 of 4 over shm: 10",
+                           "rank 0 of 2 over shm: 3", "rank 1 of 2 over shm: 3"}) {
     EXPECT_THAT(result.out, HasSubstr(line));
   }
 }
@@ -127,7 +173,7 @@ TEST(Connect, UnknownBackendsAndBadTimeoutsAreRefusedByName) {
     return result.err;
   };
   EXPECT_THAT(error("ZERO_BACKEND", "mpi"),
-              AllOf(HasSubstr("'mpi'"), HasSubstr("auto, self and gloo")));
+              AllOf(HasSubstr("'mpi'"), HasSubstr("auto, self, shm and gloo")));
   for (const char* bad : {"", "x", "-1", "0", "1s", "1e9", "nan"}) {
     EXPECT_THAT(error("ZERO_TIMEOUT", bad), HasSubstr("ZERO_TIMEOUT")) << bad;
   }
@@ -135,7 +181,8 @@ TEST(Connect, UnknownBackendsAndBadTimeoutsAreRefusedByName) {
 }
 
 TEST(Connect, ZeroInterfaceChoosesWhereRanksListen) {
-  const std::vector<std::string> ranks = {"-n", "2", "--timeout", "20", "--", RANK_PROBE};
+  const std::vector<std::string> ranks = {"-n",        "2",    "--timeout", "20",
+                                          "--backend", "gloo", "--",        RANK_PROBE};
   for (const char* good : {"lo", "127.0.0.1"}) {
     const Result result = zero_run(ranks, {{"ZERO_INTERFACE", good}});
     EXPECT_EQ(result.code, 0) << good << ": " << result.err;
@@ -145,6 +192,19 @@ TEST(Connect, ZeroInterfaceChoosesWhereRanksListen) {
   const Result refused = zero_run(ranks, {{"ZERO_INTERFACE", "192.0.2.1"}});
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("192.0.2.1"), HasSubstr("ZERO_INTERFACE")));
+}
+
+TEST(Connect, SharedMemoryIsRefusedForRanksOfSeveralHosts) {
+  const Result result = Launched({RANK_PROBE}, {{"RANK", "0"},
+                                                {"WORLD_SIZE", "2"},
+                                                {"LOCAL_RANK", "0"},
+                                                {"LOCAL_WORLD_SIZE", "1"},
+                                                {"MASTER_ADDR", "127.0.0.1"},
+                                                {"MASTER_PORT", "29500"},
+                                                {"ZERO_BACKEND", "shm"}})
+                            .wait();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("one host"), HasSubstr("world size 2")));
 }
 
 TEST(Connect, TheBackendSelfIsRefusedForSeveralRanks) {

@@ -1,5 +1,5 @@
-/// A small rank for tests: joins the others, reduces, does what its first argument says, and
-/// leaves.
+/// A small rank for tests: joins the others (how, it says on stderr), reduces, does what its first
+/// argument says, and leaves.
 
 #include <unistd.h>
 
@@ -27,7 +27,9 @@ bool is_first_try() {
 }
 
 int run(const std::string& what) {
-  const auto collective = zero::connect();
+  zero::ConnectOptions options;
+  options.log = [](zero::LogLevel, std::string_view line) { std::cerr << line << std::endl; };
+  const auto collective = zero::connect(options);
   std::cout << "rank " << collective->rank() << " of " << collective->size() << " over "
             << collective->backend() << ": " << sum_of_ranks(*collective) << std::endl;
   if (what == "hang-in-rank-1" && collective->rank() == 1) {

@@ -1,0 +1,34 @@
+#include "backends/plugin_search.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "backends/rendezvous/topology.h"
+
+namespace zero {
+
+std::vector<std::string> plugin_candidates(const std::string& backend) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> folders;
+  const std::string path = process_environment()("ZERO_PLUGIN_PATH").value_or("");
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    if (end > at) folders.emplace_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    folders.push_back(program.parent_path());
+    folders.push_back(program.parent_path().parent_path() / "lib");
+  }
+  folders.emplace_back(ZERO_INSTALL_LIBDIR);
+  folders.emplace_back(ZERO_BUILD_LIBDIR);
+  std::vector<std::string> candidates;
+  for (const fs::path& folder : folders) {
+    candidates.push_back((folder / ("libzero_" + backend + ".so")).string());
+  }
+  return candidates;
+}
+
+}  // namespace zero

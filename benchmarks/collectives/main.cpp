@@ -1,0 +1,123 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "backends/connect.h"
+#include "backends/rendezvous/served_store.h"
+#include "benchmarks/collectives/turns.h"
+#include "benchmarks/common/report.h"
+#include "benchmarks/common/rounds.h"
+
+namespace zero::benchmark::collectives {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kLargest = 25 << 20;
+
+/// How much slower than `theirs` may `operation` be over shared memory?
+struct Limit {
+  const char* operation;
+  const char* theirs;
+  double most;
+};
+constexpr Limit kLimits[] = {
+    {"reduce_scatter", "copies", 2.0},
+    {"reduce_scatter", "gloo", 0.5},
+    {"reduce_scatter", "ring", 0.6},
+    {"all_gather", "gloo", 0.5},
+};
+
+Json limit_of(const Race& race, const std::string& theirs) {
+  if (race.bytes != kLargest) return nullptr;
+  for (const Limit& limit : kLimits) {
+    if (race.operation == limit.operation && theirs == limit.theirs) return limit.most;
+  }
+  return nullptr;
+}
+
+std::string size_text(std::int64_t bytes) {
+  return bytes < 1 << 20 ? std::to_string(bytes >> 10) + "KiB"
+                         : std::to_string(bytes >> 20) + "MiB";
+}
+
+void report(const Race& race, const Times& times, int ranks, Json& results) {
+  const std::string job = race.operation + "." + std::string(name_of(race.dtype)) + "." +
+                          size_text(race.bytes) + ".n" + std::to_string(ranks);
+  for (std::size_t i = 1; i < race.contenders.size(); ++i) {
+    const std::string& theirs = race.contenders[i].name;
+    const double value = median_ratio(times[0], times[i]);
+    const Json limit = limit_of(race, theirs);
+    results.push_back(
+        {{"id", job + ".shm_to_" + theirs},
+         {"what", "time over shared memory / time of " + theirs},
+         {"value", value},
+         {"limit", limit},
+         {"pass", limit.is_null() || value <= limit.get<double>()},
+         {"rounds", times[0].size()},
+         {"median_ms", 1e3 * median(times[0])},
+         {"median_ms_theirs", 1e3 * median(times[i])},
+         {"ratio_of_minima", *std::min_element(times[0].begin(), times[0].end()) /
+                                 *std::min_element(times[i].begin(), times[i].end())}});
+  }
+}
+
+std::shared_ptr<Collective> connect_over(const std::string& backend, Topology topology) {
+  ConnectOptions options;
+  options.backend = backend;
+  topology.run_id += "/" + backend;
+  options.topology = topology;
+  return connect(options);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "Compares reductions and copies between ranks: over shared memory, over Gloo, Gloo's own "
+      "ring "
+      "all-reduce, and the memory copies alone.\n"
+      "Example: zero run -n 2 -- collectives_benchmark --rounds 21 --output results.json"};
+  std::string output;
+  std::string only;
+  int rounds = 21;
+  std::vector<std::int64_t> kibibytes = {64, 1 << 10, kLargest >> 10};
+  app.add_option("--rounds", rounds)->check(CLI::Range(1, 10000))->capture_default_str();
+  app.add_option("--kib", kibibytes, "sizes of the bucket")->capture_default_str();
+  app.add_option("--only", only, "one of reduce_scatter, all_gather, all_reduce; default: all");
+  app.add_option("--output", output, "a JSON file; default: standard output");
+  CLI11_PARSE(app, argc, argv);
+
+  const Topology topology = topology_from(process_environment());
+  if (topology.serves_store || topology.size < 2) {
+    throw CLI::ValidationError("start it with zero run -n 2 (or more) -- collectives_benchmark");
+  }
+  const auto store = rendezvous::connect_store(topology.store_host, topology.store_port,
+                                               topology.secret, std::chrono::seconds(60));
+  Backends backends{connect_over("shm", topology), connect_over("gloo", topology),
+                    std::make_shared<GlooRing>(topology.rank, topology.size, store)};
+  Memory memory(*std::max_element(kibibytes.begin(), kibibytes.end()) << 10, topology.size);
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t size : kibibytes) sizes.push_back(size << 10);
+  Json results = Json::array();
+  for (const Race& race : make_races(backends, memory, sizes)) {
+    if (!only.empty() && race.operation != only) continue;
+    report(race, run_rounds(race, *backends.shm, rounds), topology.size, results);
+  }
+  if (topology.rank == 0) write_report(output, results);
+  backends.ring.reset();
+  backends.gloo->shutdown();
+  backends.shm->shutdown();
+  const auto passed = [](const Json& result) { return result["pass"].get<bool>(); };
+  return std::all_of(results.begin(), results.end(), passed) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace zero::benchmark::collectives
+
+int main(int argc, char** argv) {
+  try {
+    return zero::benchmark::collectives::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "collectives_benchmark: " << error.what() << '\n';
+    return 3;
+  }
+}

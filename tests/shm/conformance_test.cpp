@@ -1,0 +1,19 @@
+// Shared memory keeps the contract of every Collective.
+
+#include "tests/conformance/collective_conformance.h"
+#include "tests/shm/one_mapping.h"
+#include "tests/shm/world.h"
+
+namespace zero::shm_test {
+namespace {
+
+using zero::testing::register_collective_conformance;
+
+const bool kRegistered = register_collective_conformance({"shm", make_world, {1, 2, 3, 5, 8}});
+
+// For ThreadSanitizer, and as quick elsewhere.
+const bool kOneMapping =
+    register_collective_conformance({"shm_one_mapping", make_world_on_one_mapping, {3}});
+
+}  // namespace
+}  // namespace zero::shm_test
