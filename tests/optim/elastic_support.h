@@ -73,7 +73,8 @@ struct ElasticModelImpl : torch::nn::Module {
   torch::Tensor loss(const torch::Tensor& text) {
     auto x = torch::embedding(tokens, text.narrow(0, 0, kTime)) + positions;
     for (Block& block : blocks) x = block(x);
-    const auto logits = torch::linear(x, tokens).to(torch::kFloat);
+    // float64: sums of a few float32 losses would be exact in any order.
+    const auto logits = torch::linear(x, tokens).to(torch::kDouble);
     return torch::nn::functional::cross_entropy(logits, text.narrow(0, 1, kTime));
   }
 
@@ -151,6 +152,17 @@ inline std::string first_difference(const Trained& expected, const Trained& actu
   }
   if (actual.parameters != expected.parameters) return "parameters differ where masters do not";
   return actual.state.size() == expected.state.size() ? "" : "there is more state";
+}
+
+/// The first two lines that differ, or empty.
+inline std::string first_difference(const std::vector<std::string>& expected,
+                                    const std::vector<std::string>& actual) {
+  for (std::size_t i = 0; i < std::max(expected.size(), actual.size()); ++i) {
+    const std::string a = i < expected.size() ? expected[i] : "nothing";
+    const std::string b = i < actual.size() ? actual[i] : "nothing";
+    if (a != b) return a + "; but " + b;
+  }
+  return "";
 }
 
 /// One rank of a training.
