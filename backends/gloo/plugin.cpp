@@ -43,8 +43,8 @@ int guarded(zero_message message, const Function& function) noexcept {
 Communicator& self_of(void* self) {
   return *static_cast<Communicator*>(self);
 }
-std::string label_of(const char* label) {
-  return label == nullptr ? "" : label;
+std::string_view label_of(const char* label) {
+  return label == nullptr ? std::string_view() : label;
 }
 
 /// Values outside the enumeration are found by the checks that every call begins with.
@@ -150,7 +150,7 @@ MeshOptions options_from(const zero_backend_config& config) {
   }
   if (options.timeout.count() <= 0) throw_contract_error("the timeout must be longer than nothing");
   if (options.size > 1)
-    options.device = std::make_shared<Device>(label_of(config.interface_or_host));
+    options.device = std::make_shared<Device>(std::string(label_of(config.interface_or_host)));
   return options;
 }
 

@@ -74,7 +74,10 @@ std::vector<std::string> CallLog::history_locked() const {
   const std::uint64_t forgotten = tickets_ > kKept ? tickets_ - kKept : 0;
   for (std::uint64_t ticket = forgotten + 1; ticket <= tickets_; ++ticket) {
     const Entry& entry = entries_[ticket % kKept];
-    lines.push_back(entry.text + " " + std::string(outcome_text(entry.outcome)));
+    std::string line = entry.group.empty() ? "" : entry.group + " ";
+    line.append("#").append(std::to_string(entry.call.sequence)).append(" ");
+    line.append(describe(entry.call)).append(" ").append(outcome_text(entry.outcome));
+    lines.push_back(std::move(line));
   }
   return lines;
 }
@@ -91,11 +94,13 @@ std::string CallLog::last_calls(std::size_t most) const {
 }
 
 std::uint64_t CallLog::begin(const std::string& group, const CallHeader& call) {
-  std::string text = group.empty() ? "" : group + " ";
-  text.append("#").append(std::to_string(call.sequence)).append(" ").append(describe(call));
   const std::lock_guard lock(mutex_);
   const std::uint64_t ticket = ++tickets_;
-  entries_[ticket % kKept] = {ticket, std::move(text), Outcome::kIssued};
+  Entry& entry = entries_[ticket % kKept];
+  entry.ticket = ticket;
+  entry.group = group;
+  entry.call = call;
+  entry.outcome = Outcome::kIssued;
   return ticket;
 }
 

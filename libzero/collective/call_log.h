@@ -63,7 +63,8 @@ class CallLog {
  private:
   struct Entry {
     std::uint64_t ticket = 0;  ///< 0: unused
-    std::string text;
+    std::string group;
+    CallHeader call;  ///< Words are made of it when somebody asks.
     Outcome outcome = Outcome::kIssued;
   };
 

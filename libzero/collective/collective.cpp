@@ -22,7 +22,8 @@ class EndedWork final : public Work {
 }  // namespace
 
 WorkPtr finished_work() {
-  return std::make_shared<EndedWork>(nullptr);
+  static const WorkPtr work = std::make_shared<EndedWork>(nullptr);
+  return work;
 }
 
 WorkPtr failed_work(std::exception_ptr error) {

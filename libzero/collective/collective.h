@@ -68,7 +68,7 @@ inline constexpr std::int64_t kEpilogueBlock = 4096;
 struct ReduceScatterOptions {
   bool accumulate = false;      ///< Add onto the output's present content instead of onto zero.
   Epilogue epilogue = nullptr;  ///< May be empty.
-  std::string label;
+  std::string_view label;       ///< Its text must live until wait() returns.
   /// Null, or receives block_sum_of_squares() (libzero/kernels/block_norm.h) of each
   /// kEpilogueBlock elements of the output, the last one shorter: taken while the sums are in
   /// registers, which a pass of one's own would have to read again. In place when wait() returns.

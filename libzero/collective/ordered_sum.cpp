@@ -7,7 +7,7 @@
 
 #include "libzero/base/error.h"
 #include "libzero/kernels/block_norm.h"
-#include "libzero/kernels/narrow.h"
+#include "libzero/kernels/cast.h"
 
 namespace zero {
 namespace {
@@ -22,7 +22,7 @@ void sum_and_round(Parts parts, DType dtype, std::span<void* const> outs, std::i
       at[p] = static_cast<const std::byte*>(parts[p]) + offset;
     sum_parts(at, dtype, scratch, piece, false, nullptr);
     for (void* out : outs)
-      narrow_floats(scratch, piece, dtype, static_cast<std::byte*>(out) + offset);
+      cast_elements(scratch, DType::kFloat32, static_cast<std::byte*>(out) + offset, dtype, piece);
   }
 }
 

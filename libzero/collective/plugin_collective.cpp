@@ -83,10 +83,17 @@ class PluginCollective final : public Collective {
     }
   }
 
+  /// With a zero at its end, as long as the call lasts: one at a time.
+  const char* c_text(std::string_view label) {
+    label_ = label;
+    return label_.c_str();
+  }
+
   const std::shared_ptr<Home> home_;
   const zero_communicator communicator_;
   const int rank_;
   const int size_;
+  std::string label_;  // of the call that runs
   std::atomic<bool> dead_ = false;
   bool shut_down_ = false;
 };
@@ -102,7 +109,7 @@ WorkPtr PluginCollective::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatt
   args.accumulate = options.accumulate ? 1 : 0;
   args.epilogue = options.epilogue ? &run_epilogue : nullptr;
   args.epilogue_context = &options.epilogue;
-  args.label = options.label.c_str();
+  args.label = c_text(options.label);
   args.block_squares = options.block_squares;
   return run([&](zero_message message) {
     return communicator_.reduce_scatter(communicator_.self, &args, message);
@@ -114,8 +121,8 @@ WorkPtr PluginCollective::all_gather(ConstBuffer in, Buffer out, std::string_vie
   check_all_gather(in, out, label, rank_, size_);
   return run([&](zero_message message) {
     return communicator_.all_gather(communicator_.self, in.data, in.count,
-                                    static_cast<std::int32_t>(in.dtype), out.data,
-                                    std::string(label).c_str(), message);
+                                    static_cast<std::int32_t>(in.dtype), out.data, c_text(label),
+                                    message);
   });
 }
 
@@ -123,9 +130,9 @@ WorkPtr PluginCollective::all_reduce(Buffer data, ReduceOp op, std::string_view 
   check_not_shut_down(shut_down_, "all_reduce", label);
   check_all_reduce(data, op, label);
   return run([&](zero_message message) {
-    return communicator_.all_reduce(
-        communicator_.self, data.data, data.count, static_cast<std::int32_t>(data.dtype),
-        static_cast<std::int32_t>(op), std::string(label).c_str(), message);
+    return communicator_.all_reduce(communicator_.self, data.data, data.count,
+                                    static_cast<std::int32_t>(data.dtype),
+                                    static_cast<std::int32_t>(op), c_text(label), message);
   });
 }
 
@@ -134,15 +141,15 @@ WorkPtr PluginCollective::broadcast(Buffer data, int root, std::string_view labe
   check_broadcast(data, root, label, size_);
   return run([&](zero_message message) {
     return communicator_.broadcast(communicator_.self, data.data, data.count,
-                                   static_cast<std::int32_t>(data.dtype), root,
-                                   std::string(label).c_str(), message);
+                                   static_cast<std::int32_t>(data.dtype), root, c_text(label),
+                                   message);
   });
 }
 
 WorkPtr PluginCollective::barrier(std::string_view label) {
   check_not_shut_down(shut_down_, "barrier", label);
   return run([&](zero_message message) {
-    return communicator_.barrier(communicator_.self, std::string(label).c_str(), message);
+    return communicator_.barrier(communicator_.self, c_text(label), message);
   });
 }
 

@@ -47,7 +47,11 @@ bool copy_in_pieces(const Hub& hub, const void* from, void* to, std::int64_t cou
 
 class ThreadsCollective final : public Collective {
  public:
-  ThreadsCollective(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+  ThreadsCollective(std::shared_ptr<Hub> hub, int rank)
+      : hub_(std::move(hub)),
+        rank_(rank),
+        parts_(static_cast<std::size_t>(hub_->size())),
+        outs_(parts_.size()) {}
 
   ~ThreadsCollective() override {
     if (shut_down_) return;
@@ -87,6 +91,8 @@ class ThreadsCollective final : public Collective {
 
   const std::shared_ptr<Hub> hub_;
   const int rank_;
+  std::vector<const void*> parts_;  // of the call that runs: where each rank's piece lies
+  std::vector<void*> outs_;
   std::uint64_t sequence_ = 0;
   bool shut_down_ = false;
 };
@@ -102,16 +108,16 @@ CallHeader ThreadsCollective::next_call(Operation operation, std::string_view la
 template <typename Part>
 WorkPtr ThreadsCollective::meet(const CallHeader& call, const void* in, void* out, Part part) {
   try {
-    const std::shared_ptr<Round> round = hub_->arrive(rank_, call, in, out);
+    Round& round = hub_->arrive(rank_, call, in, out);
     bool whole = false;
     std::exception_ptr error;
     try {
-      whole = part(*round);
+      whole = part(round);
     } catch (...) {  // an epilogue that throws
       error = std::current_exception();
       fail_with(error);
     }
-    hub_->depart(rank_, *round, whole);
+    hub_->depart(rank_, round, whole);
     return finished_work();
   } catch (...) {
     return failed_work(std::current_exception());
@@ -136,13 +142,12 @@ WorkPtr ThreadsCollective::reduce_scatter(ConstBuffer in, Buffer out,
   const CallHeader call = next_call(Operation::kReduceScatter, options.label, in.dtype, out.count);
   return meet(call, in.data, out.data, [&](const Round& round) {
     const std::int64_t element = size_of(in.dtype);
-    std::vector<const void*> parts(round.seats.size());
     return in_pieces(*hub_, out.count, [&](std::int64_t begin, std::int64_t count) {
-      for (std::size_t r = 0; r < parts.size(); ++r) {
-        parts[r] = at<const std::byte>(round.seats[r].in, rank_ * out.count + begin, element);
+      for (std::size_t r = 0; r < parts_.size(); ++r) {
+        parts_[r] = at<const std::byte>(round.seats[r].in, rank_ * out.count + begin, element);
       }
-      ordered_sum(parts, in.dtype, static_cast<float*>(out.data) + begin, count, options.accumulate,
-                  options.epilogue, begin, options.block_squares);
+      ordered_sum(parts_, in.dtype, static_cast<float*>(out.data) + begin, count,
+                  options.accumulate, options.epilogue, begin, options.block_squares);
     });
   });
 }
@@ -172,14 +177,12 @@ WorkPtr ThreadsCollective::all_reduce(Buffer data, ReduceOp op, std::string_view
     const std::int64_t slice = (data.count + size() - 1) / size();
     const std::int64_t first = std::min(data.count, rank_ * slice);
     const std::int64_t length = std::min(slice, data.count - first);
-    std::vector<const void*> parts(round.seats.size());
-    std::vector<void*> outs(round.seats.size());
     return in_pieces(*hub_, length, [&](std::int64_t begin, std::int64_t count) {
-      for (std::size_t r = 0; r < parts.size(); ++r) {
-        outs[r] = at<std::byte>(round.seats[r].out, first + begin, size_of(data.dtype));
-        parts[r] = outs[r];
+      for (std::size_t r = 0; r < parts_.size(); ++r) {
+        outs_[r] = at<std::byte>(round.seats[r].out, first + begin, size_of(data.dtype));
+        parts_[r] = outs_[r];
       }
-      ordered_reduce(parts, data.dtype, op, outs, count);
+      ordered_reduce(parts_, data.dtype, op, outs_, count);
     });
   });
 }

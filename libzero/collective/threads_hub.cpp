@@ -23,44 +23,52 @@ std::chrono::milliseconds patience_of(const std::vector<Seat>& seats, int rank) 
 
 }  // namespace
 
-Hub::Hub(int size, std::chrono::milliseconds timeout) : size_(size), timeout_(timeout) {}
+Hub::Hub(int size, std::chrono::milliseconds timeout) : size_(size), timeout_(timeout) {
+  for (Round& round : rounds_) round.seats.resize(static_cast<std::size_t>(size_));
+  calls_.resize(static_cast<std::size_t>(size_));
+}
 
-std::shared_ptr<Round> Hub::arrive(int rank, const CallHeader& call, const void* in, void* out) {
+/// The round that ranks arrive at now, emptied if this is its first one.
+Round& Hub::gathering() {
+  Round& round = rounds_[turn_ % rounds_.size()];
+  if (round.arrived < size_) return round;
+  std::fill(round.seats.begin(), round.seats.end(), Seat());
+  round.arrived = round.departed = 0;
+  round.open = round.cut_short = false;
+  round.mismatch.clear();
+  return round;
+}
+
+Round& Hub::arrive(int rank, const CallHeader& call, const void* in, void* out) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   std::unique_lock lock(mutex_);
   if (failed()) throw_failure(rank, call);
-  if (!gathering_) {
-    gathering_ = std::make_shared<Round>();
-    gathering_->seats.resize(static_cast<std::size_t>(size_));
-  }
-  const std::shared_ptr<Round> round = gathering_;
-  round->seats[static_cast<std::size_t>(rank)] = {call, in, out, true, false};
-  if (++round->arrived == size_) open(*round);
-  const auto ended = [&] { return round->open || failed(); };
+  Round& round = gathering();
+  round.seats[static_cast<std::size_t>(rank)] = {call, in, out, true, false};
+  if (++round.arrived == size_) open(round);
+  const auto ended = [&] { return round.open || failed(); };
   if (!changed_.wait_until(lock, deadline, ended)) {
     fail_locked(
-        describe_absence(call, ranks_without(round->seats, &Seat::arrived), timeout_.count()));
+        describe_absence(call, ranks_without(round.seats, &Seat::arrived), timeout_.count()));
   }
   // An open round is carried through, whatever happened since: others already rely on this rank's
   // part.
-  if (!round->open) throw_failure(rank, call);
-  if (!round->mismatch.empty()) throw ContractError(round->mismatch);
+  if (!round.open) throw_failure(rank, call);
+  if (!round.mismatch.empty()) throw ContractError(round.mismatch);
   return round;
 }
 
 void Hub::open(Round& round) {
-  std::vector<CallHeader> calls;
-  calls.reserve(round.seats.size());
-  for (const Seat& seat : round.seats) calls.push_back(seat.call);
-  CallVerdict verdict = compare_calls(calls);
+  for (std::size_t r = 0; r < calls_.size(); ++r) calls_[r] = round.seats[r].call;
+  CallVerdict verdict = compare_calls(calls_);
   // Headers made in this process have the right magic: only a mismatch is possible.
   if (verdict.kind != CallVerdict::Kind::kMatch) {
     round.mismatch = std::move(verdict.text);
-  } else if (calls.front().operation == Operation::kSplit) {
+  } else if (calls_.front().operation == Operation::kSplit) {
     round.children = split_seats(round.seats, timeout_);
   }
   round.open = true;
-  gathering_.reset();
+  ++turn_;
   changed_.notify_all();
 }
 
@@ -70,7 +78,10 @@ void Hub::depart(int rank, Round& round, bool whole) {
   Seat& seat = round.seats[static_cast<std::size_t>(rank)];
   seat.departed = true;
   if (!whole) round.cut_short = true;
-  if (++round.departed == size_) changed_.notify_all();
+  if (++round.departed == size_) {
+    round.children.clear();
+    changed_.notify_all();
+  }
   // Not woken by a failure: as long as another rank works, this rank's memory is in use.
   const auto all_done = [&] { return round.departed == size_; };
   if (!changed_.wait_until(lock, deadline, all_done)) {

@@ -9,6 +9,7 @@
 /// failure before the round opens ends it for everybody and nobody's memory is touched; a failure
 /// after it makes ranks stop at the next piece and depart early.
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -57,7 +58,8 @@ class Hub {
 
   /// Waits until every rank is there with the same call. Throws ContractError on a mismatch,
   /// CommError otherwise.
-  std::shared_ptr<Round> arrive(int rank, const CallHeader& call, const void* in, void* out);
+  /// The round is the caller's to use until depart().
+  Round& arrive(int rank, const CallHeader& call, const void* in, void* out);
 
   /// Waits until every rank of the open round is done. `whole`: this rank did all of its part.
   /// Throws CommError if one did not.
@@ -73,6 +75,7 @@ class Hub {
   void check_alive(int rank, const CallHeader& call) const;
 
  private:
+  Round& gathering();
   void open(Round& round);
   void fail_locked(const std::string& reason);
   [[noreturn]] void throw_failure(int rank, const CallHeader& call) const;
@@ -81,7 +84,10 @@ class Hub {
   const std::chrono::milliseconds timeout_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::shared_ptr<Round> gathering_;  // the round that ranks arrive at now
+  // By turns: whoever arrives at a round has left the one before the last, and so have all others.
+  std::array<Round, 2> rounds_;
+  std::size_t turn_ = 0;           // rounds that have opened: the next one gathers now
+  std::vector<CallHeader> calls_;  // of the ranks of a round that opens
   std::atomic<bool> failed_ = false;
   std::string reason_;
 };

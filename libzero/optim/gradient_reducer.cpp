@@ -2,6 +2,7 @@
 
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "libzero/base/error.h"
@@ -9,22 +10,6 @@
 
 namespace zero {
 namespace {
-
-/// Counts a bucket as unpacked until it is destroyed: with its task done, or dropped after an
-/// error.
-class UnpackedBucket {
- public:
-  explicit UnpackedBucket(std::atomic<int>& count) : count_(&count) { count_->fetch_add(1); }
-  UnpackedBucket(const UnpackedBucket&) = delete;
-  UnpackedBucket& operator=(const UnpackedBucket&) = delete;
-  ~UnpackedBucket() {
-    count_->fetch_sub(1);
-    count_->notify_all();
-  }
-
- private:
-  std::atomic<int>* count_;
-};
 
 void wait_for_zero(std::atomic<int>& count) {
   for (int value = count.load(); value != 0; value = count.load()) count.wait(value);
@@ -47,11 +32,16 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table,
       options_(options),
       kept_(table.specs.size()),
       ready_(table.specs.size(), false),
-      gradients_(table.specs.size()),
-      missing_(layout.buckets().size(), 0) {
-  for (const Bucket& bucket : layout_.buckets()) {
-    for (const std::int32_t parameter : bucket.parameters) {
+      missing_(layout.buckets().size(), 0),
+      bytes_of_(layout.buckets().size(), 0),
+      contributions_(table.specs.size()),
+      reached_(table.specs.size(), false),
+      versions_(table.specs.size(), 0),
+      sums_(table.specs.size()) {
+  for (std::size_t b = 0; b < bytes_of_.size(); ++b) {
+    for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];
+      bytes_of_[b] += static_cast<std::int64_t>(tensor.nbytes());
       if (options_.keep_gradients)
         kept_[static_cast<std::size_t>(parameter)] = at::zeros_like(tensor);
       hooks_.push_back(std::make_unique<GradientHook>(
@@ -64,9 +54,11 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table,
 
 GradientReducer::~GradientReducer() {
   for (std::size_t p = 0; p < kept_.size(); ++p) {
-    if (!kept_[p].defined()) continue;
     at::Tensor& gradient = table_.tensors[p].mutable_grad();
-    if (gradient.defined() && is_same_memory(gradient, kept_[p])) gradient.reset();
+    if (!gradient.defined()) continue;
+    const bool is_kept = kept_[p].defined() && is_same_memory(gradient, kept_[p]);
+    const bool is_held = holding_ && is_same_memory(gradient, contributions_[p].gradient);
+    if (is_kept || is_held) gradient.reset();
   }
 }
 
@@ -76,11 +68,19 @@ void GradientReducer::require_own_gradients() const {
     for (const std::int32_t parameter : bucket.parameters) {
       const auto p = static_cast<std::size_t>(parameter);
       const at::Tensor& gradient = table_.tensors[p].grad();
-      ZERO_REQUIRE(!gradient.defined() || is_same_memory(gradient, kept_[p]),
+      const bool is_held = holding_ && contributions_[p].gradient.defined();
+      const at::Tensor& own = is_held ? contributions_[p].gradient : kept_[p];
+      ZERO_REQUIRE(!gradient.defined() || is_same_memory(gradient, own),
                    "backward: somebody has set .grad, which would count as a gradient; gradients "
                    "come through "
                    "Optimizer::backward only, drop this one with mutable_grad().reset() or "
                    "Optimizer::zero_grad(): "
+                   "parameter " +
+                       table_.specs[p].name);
+      ZERO_REQUIRE(!is_held || own._version() == versions_[p],
+                   "backward: somebody has written .grad (a module's zero_grad(false)?) while it "
+                   "held gradients of calls inside no_sync(); leave it alone until a call outside "
+                   "has reduced them, or begin the window again after Optimizer::zero_grad(): "
                    "parameter " +
                        table_.specs[p].name);
     }
@@ -89,26 +89,37 @@ void GradientReducer::require_own_gradients() const {
 
 /// To be called while no task packs.
 void GradientReducer::restore_gradients() {
-  for (const Bucket& bucket : layout_.buckets()) {
-    for (const std::int32_t parameter : bucket.parameters) {
-      const auto p = static_cast<std::size_t>(parameter);
-      at::Tensor& gradient = table_.tensors[p].mutable_grad();
-      if (dirty_ && options_.keep_gradients) zero_elements(kept_[p]);
-      if (!gradient.is_same(kept_[p])) gradient = kept_[p];
-      gradients_[p].reset();
-    }
-  }
+  if (dirty_) holding_ = expected_ = false;
+  for (const Bucket& bucket : layout_.buckets())
+    for (const std::int32_t parameter : bucket.parameters) restore_gradient(parameter);
+  if (!holding_) std::fill(reached_.begin(), reached_.end(), false);
   dirty_ = false;
 }
 
-void GradientReducer::begin_backward(std::int64_t number, std::string label) {
+void GradientReducer::restore_gradient(std::int32_t parameter) {
+  const auto p = static_cast<std::size_t>(parameter);
+  at::Tensor& gradient = table_.tensors[p].mutable_grad();
+  if (dirty_ && options_.keep_gradients) zero_elements(kept_[p]);
+  if (holding_ && contributions_[p].gradient.defined()) {
+    if (!gradient.is_same(contributions_[p].gradient)) gradient = contributions_[p].gradient;
+    return;
+  }
+  if (!gradient.is_same(kept_[p])) gradient = kept_[p];
+  if (holding_) return;
+  contributions_[p].gradient.reset();
+  contributions_[p].sum = nullptr;
+  sums_.forget(parameter);
+}
+
+void GradientReducer::begin_backward(const CallName& name, bool hold) {
   wait_for_zero(unpacked_buckets_);
   restore_gradients();
   in_backward_ = true;
-  accumulate_ = number > 0;
-  label_ = std::move(label);
+  hold_ = hold;
+  name_ = name;
+  if (!hold) ++reductions_;
   next_bucket_ = 0;
-  ready_.assign(ready_.size(), false);
+  std::fill(ready_.begin(), ready_.end(), false);
   for (std::size_t b = 0; b < missing_.size(); ++b) {
     missing_[b] = static_cast<std::int64_t>(layout_.buckets()[b].parameters.size());
   }
@@ -125,11 +136,14 @@ void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& arri
     throw;
   }
   const bool is_first = !ready_[p];
-  ready_[p] = true;
+  ready_[p] = reached_[p] = true;
+  if (hold_) return hold_gradient(parameter);
   if (options_.defer) return;
   take_gradient(parameter);
   if (is_first) --missing_[static_cast<std::size_t>(layout_.slot(parameter).bucket)];
+  const std::size_t queued = next_bucket_;
   queue_ready_buckets();
+  if (next_bucket_ > queued && !options_.keep_gradients) wait_for_room(bytes_of_[next_bucket_ - 1]);
 }
 
 void GradientReducer::require_acceptable(std::int32_t parameter, const at::Tensor& arrived) const {
@@ -144,7 +158,7 @@ void GradientReducer::require_acceptable(std::int32_t parameter, const at::Tenso
       arrived.layout() == at::kStrided,
       "sparse gradients are not supported; build the embedding with sparse(false): parameter " +
           name);
-  ZERO_REQUIRE(!ready_[p] || options_.defer,
+  ZERO_REQUIRE(!ready_[p] || options_.defer || hold_,
                "a second gradient arrived in one backward, after the first may have left; "
                "construct the optimizer with "
                "Options().defer_reduction(true): parameter " +
@@ -156,51 +170,121 @@ void GradientReducer::require_acceptable(std::int32_t parameter, const at::Tenso
           name);
 }
 
-void GradientReducer::take_gradient(std::int32_t parameter) {
+/// Float32 gradients are held where autograd adds them up: in .grad.
+void GradientReducer::hold_gradient(std::int32_t parameter) {
+  if (is_16_bit(parameter)) return add_to_sum(parameter);
+  const auto p = static_cast<std::size_t>(parameter);
+  contributions_[p].gradient = table_.tensors[p].grad();
+  versions_[p] = static_cast<std::int64_t>(contributions_[p].gradient._version());
+}
+
+void GradientReducer::add_to_sum(std::int32_t parameter) {
   const auto p = static_cast<std::size_t>(parameter);
   at::Tensor& gradient = table_.tensors[p].mutable_grad();
-  if (!options_.keep_gradients) {
-    gradients_[p] = std::exchange(gradient, at::Tensor());
+  sums_.add(parameter, gradient);
+  if (kept_[p].defined()) zero_elements(kept_[p]);
+  if (!gradient.is_same(kept_[p])) gradient = kept_[p];
+}
+
+void GradientReducer::take_gradient(std::int32_t parameter) {
+  const auto p = static_cast<std::size_t>(parameter);
+  Contribution& contribution = contributions_[p];
+  if (sums_.of(parameter) != nullptr) {
+    if (ready_[p]) add_to_sum(parameter);
+    contribution.sum = sums_.of(parameter);
     return;
   }
-  gradients_[p] = gradient;
+  at::Tensor& gradient = table_.tensors[p].mutable_grad();
+  if (!options_.keep_gradients) {
+    contribution.gradient = std::exchange(gradient, at::Tensor());
+    return;
+  }
+  contribution.gradient = gradient;
   if (!gradient.is_same(kept_[p])) dirty_ = true;  // a hook has replaced it
 }
 
 void GradientReducer::end_backward(bool expect_all) {
+  in_backward_ = false;
+  expected_ = expected_ || expect_all;
+  if (hold_) {
+    holding_ = true;
+    return;
+  }
+  settle_missing(expected_);
+  queue_ready_buckets();
+  holding_ = expected_ = false;
+}
+
+void GradientReducer::settle_missing(bool expect_all) {
   for (std::size_t b = 0; b < missing_.size(); ++b) {
     for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const auto p = static_cast<std::size_t>(parameter);
-      if (!ready_[p]) {
+      if (!reached_[p]) {
         if (expect_all && (first_unused_ < 0 || parameter < first_unused_))
           first_unused_ = parameter;
-      } else if (options_.defer) {
+      } else if (options_.defer || !ready_[p]) {
         take_gradient(parameter);
       }
     }
     missing_[b] = 0;
   }
-  queue_ready_buckets();
-  in_backward_ = false;
 }
 
 void GradientReducer::queue_ready_buckets() {
   while (next_bucket_ < missing_.size() && missing_[next_bucket_] == 0) {
-    const auto bucket = static_cast<std::int32_t>(next_bucket_++);
-    std::vector<at::Tensor> gradients;
-    for (const std::int32_t parameter :
-         layout_.buckets()[static_cast<std::size_t>(bucket)].parameters) {
-      gradients.push_back(std::move(gradients_[static_cast<std::size_t>(parameter)]));
-    }
-    queue_.submit([this, bucket, gradients = std::move(gradients), accumulate = accumulate_,
-                   label = label_ + ", " + reduction_.name(bucket),
-                   unpacked = std::make_shared<UnpackedBucket>(unpacked_buckets_)]() mutable {
-      reduction_.pack(bucket, gradients, /*zero_after=*/options_.keep_gradients);
-      gradients.clear();
-      unpacked.reset();
-      reduction_.reduce(bucket, accumulate, label);
-    });
+    const auto bucket = static_cast<std::int32_t>(next_bucket_);
+    unpacked_buckets_.fetch_add(1);
+    unpacked_bytes_.fetch_add(bytes_of_[next_bucket_]);
+    ++next_bucket_;
+    queue_.submit(
+        {[](void* self, std::int32_t b) { static_cast<GradientReducer*>(self)->reduce_bucket(b); },
+         this, bucket,
+         [](void* self, std::int32_t b) { static_cast<GradientReducer*>(self)->count_packed(b); }});
   }
+}
+
+/// Holds backward up while more gradients wait than may. Whatever waits is reduced without this
+/// rank's doing anything more: the other ranks have queued it too, or are not yet so far.
+void GradientReducer::wait_for_room(std::int64_t newest) {
+  const std::int64_t most = std::max(options_.most_waiting, newest);
+  for (std::int64_t waiting = unpacked_bytes_.load(); waiting > most;
+       waiting = unpacked_bytes_.load())
+    unpacked_bytes_.wait(waiting);
+}
+
+/// On the communication thread.
+void GradientReducer::reduce_bucket(std::int32_t bucket) {
+  // The next call of backward may begin once the last piece is packed.
+  const CallName name = name_;
+  const bool accumulate = reductions_ > 1;
+  const bool zero_after = options_.keep_gradients;
+  bool is_counted = false;
+  const auto release = [&] {
+    for (const std::int32_t p : layout_.buckets()[static_cast<std::size_t>(bucket)].parameters)
+      contributions_[static_cast<std::size_t>(p)].gradient.reset();
+    count_packed(bucket);
+    is_counted = true;
+  };
+  try {
+    const std::vector<BucketPiece>& pieces = reduction_.pieces(bucket);
+    reduction_.prepare(bucket, contributions_, zero_after);
+    for (const BucketPiece& piece : pieces) {
+      reduction_.pack(bucket, piece, contributions_, zero_after);
+      if (&piece == &pieces.back()) release();
+      reduction_.reduce(bucket, piece, accumulate, name);
+    }
+    if (pieces.empty()) release();
+  } catch (...) {
+    if (!is_counted) release();
+    throw;
+  }
+}
+
+void GradientReducer::count_packed(std::int32_t bucket) noexcept {
+  unpacked_bytes_.fetch_sub(bytes_of_[static_cast<std::size_t>(bucket)]);
+  unpacked_bytes_.notify_all();
+  unpacked_buckets_.fetch_sub(1);
+  unpacked_buckets_.notify_all();
 }
 
 }  // namespace zero

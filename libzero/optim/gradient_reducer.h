@@ -10,12 +10,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "libzero/layout/layout.h"
 #include "libzero/optim/bucket_reduction.h"
 #include "libzero/optim/gradient_hook.h"
+#include "libzero/optim/local_sums.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/task_queue.h"
 
@@ -24,6 +24,9 @@ namespace zero {
 struct ReducerOptions {
   bool keep_gradients = false;  ///< Stages 0 and 1: zero `.grad` in place instead of letting it go.
   bool defer = false;           ///< Reduce only when backward has ended.
+  /// Bytes of gradients that may wait for the communication thread before backward waits for it,
+  /// where they are let go afterwards. One bucket may always wait.
+  std::int64_t most_waiting = std::int64_t{50} << 20;
 };
 
 /// Everything handed to the constructor must outlive the reducer. Used by the thread that trains.
@@ -43,20 +46,31 @@ class GradientReducer {
   /// as a gradient.
   void require_own_gradients() const;
 
-  /// Before autograd runs: call `number` (from 0) of the window. Waits until the previous call's
-  /// gradients are packed. `label` begins the name of each reduction in error texts.
-  void begin_backward(std::int64_t number, std::string label);
+  /// Before autograd runs. Waits until the previous call's gradients are packed. With `hold` the
+  /// gradients of this call stay on this rank, until those of the next call without it arrive: they
+  /// are reduced as one sum.
+  void begin_backward(const CallName& name, bool hold);
 
   /// After autograd has run, or thrown: contributes zeros for what is missing, so that every rank
-  /// makes the same calls. Where all were expected, the first one missing is remembered.
+  /// makes the same calls. Where all were expected, the first one that neither this call nor those
+  /// held before it brought is remembered.
   void end_backward(bool expect_all);
+
+  /// True while gradients of calls with `hold` wait for a call without.
+  bool holds() const noexcept { return holding_; }
+
+  /// Of sums that calls with `hold` needed.
+  std::int64_t local_bytes() const { return sums_.bytes(); }
 
   /// First trainable parameter, in registration order, that received nothing in some backward since
   /// reset(); or -1.
   std::int32_t first_unused() const noexcept { return first_unused_; }
 
   /// Forgets the window: the next backward starts from zero.
-  void reset() noexcept { first_unused_ = -1; }
+  void reset() noexcept {
+    first_unused_ = -1;
+    reductions_ = 0;
+  }
 
   /// The same for a window that was broken off: what lies in `.grad` is thrown away before the next
   /// backward.
@@ -68,9 +82,19 @@ class GradientReducer {
  private:
   void on_gradient(std::int32_t parameter, const at::Tensor& arrived);
   void require_acceptable(std::int32_t parameter, const at::Tensor& arrived) const;
+  void hold_gradient(std::int32_t parameter);
   void take_gradient(std::int32_t parameter);
+  void add_to_sum(std::int32_t parameter);
+  void settle_missing(bool expect_all);
   void restore_gradients();
+  void restore_gradient(std::int32_t parameter);
   void queue_ready_buckets();
+  void wait_for_room(std::int64_t newest);
+  void reduce_bucket(std::int32_t bucket);
+  void count_packed(std::int32_t bucket) noexcept;
+  bool is_16_bit(std::int32_t parameter) const {
+    return table_.specs[static_cast<std::size_t>(parameter)].dtype != DType::kFloat32;
+  }
 
   const Layout& layout_;
   ParameterTable& table_;
@@ -81,14 +105,26 @@ class GradientReducer {
   std::vector<at::Tensor> kept_;  // by parameter: the `.grad` of stages 0 and 1
   bool dirty_ = true;             // `.grad` may hold what must not count
   bool in_backward_ = false;
-  bool accumulate_ = false;
-  std::string label_;
-  std::vector<bool> ready_;            // by parameter
-  std::vector<at::Tensor> gradients_;  // by parameter, waiting for their bucket's turn
-  std::vector<std::int64_t> missing_;  // by bucket: parameters without gradient yet
+  bool hold_ = false;
+  CallName name_;
+  std::int64_t reductions_ = 0;         // of the window, this call's included
+  std::vector<bool> ready_;             // by parameter: this call has brought its gradient
+  std::vector<std::int64_t> missing_;   // by bucket: parameters without gradient yet
+  std::vector<std::int64_t> bytes_of_;  // by bucket: its gradients'
   std::size_t next_bucket_ = 0;
   std::int32_t first_unused_ = -1;
+
+  // By parameter: what waits for its bucket's turn, or is held. Once a bucket is queued its
+  // parameters' belong to the communication thread, until it is packed.
+  std::vector<Contribution> contributions_;
   std::atomic<int> unpacked_buckets_{0};
+  std::atomic<std::int64_t> unpacked_bytes_{0};
+
+  bool holding_ = false;                // calls were held since the last one that was not
+  bool expected_ = false;               // one of them should have reached every parameter
+  std::vector<bool> reached_;           // by parameter: one of them did
+  std::vector<std::int64_t> versions_;  // by parameter: of its .grad when it was held
+  LocalSums sums_;
   std::vector<std::unique_ptr<GradientHook>> hooks_;
 };
 

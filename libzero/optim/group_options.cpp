@@ -7,9 +7,10 @@
 
 namespace zero {
 
-PresentGroups present_groups(const torch::optim::Optimizer& optimizer, std::size_t built,
-                             const std::string& what) {
-  PresentGroups groups;
+void present_groups(const torch::optim::Optimizer& optimizer, std::size_t built,
+                    const std::string& what, PresentGroups& groups) {
+  groups.options.clear();
+  groups.fault.clear();
   for (const auto& group : optimizer.param_groups()) {
     const auto* options = dynamic_cast<const AdamWOptions*>(&group.options());
     if (options == nullptr)
@@ -22,6 +23,12 @@ PresentGroups present_groups(const torch::optim::Optimizer& optimizer, std::size
                    "build a new one: " +
                    std::to_string(groups.options.size()) + " instead of " + std::to_string(built);
   }
+}
+
+PresentGroups present_groups(const torch::optim::Optimizer& optimizer, std::size_t built,
+                             const std::string& what) {
+  PresentGroups groups;
+  present_groups(optimizer, built, what, groups);
   return groups;
 }
 

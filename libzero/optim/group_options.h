@@ -16,7 +16,9 @@ struct PresentGroups {
 };
 
 /// The options that `optimizer`'s groups have right now. `built`: how many there were at first.
-/// `what` begins the fault: "step".
+/// `what` begins the fault: "step". The first form overwrites `groups`, in the memory it has.
+void present_groups(const torch::optim::Optimizer& optimizer, std::size_t built,
+                    const std::string& what, PresentGroups& groups);
 PresentGroups present_groups(const torch::optim::Optimizer& optimizer, std::size_t built,
                              const std::string& what);
 

@@ -20,6 +20,8 @@ struct MemoryReport {
       0;  ///< Holes between parameters and padding of shards, in all of the above.
   std::int64_t staging =
       0;  ///< The bucket-sized buffer that gradients and parameters travel through.
+  std::int64_t local_sums =
+      0;  ///< fp32 sums of 16-bit gradients, whole, from the first call inside no_sync() on.
   std::int64_t frozen = 0;  ///< Parameters without gradient.
   std::int64_t buffers = 0;
 
@@ -28,7 +30,7 @@ struct MemoryReport {
     return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq;
   }
   std::int64_t total() const noexcept {
-    return by_formula() + alignment + staging + frozen + buffers;
+    return by_formula() + alignment + staging + local_sums + frozen + buffers;
   }
 };
 

@@ -88,6 +88,7 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   facts.push_back(std::string("option wire ") +
                   (options.wire() ? c10::toString(*options.wire()) : "of the parameter"));
   facts.push_back("option unused " + text(static_cast<int>(options.unused())));
+  facts.push_back("option deterministic " + text(static_cast<int>(options.deterministic())));
   facts.push_back("option bucket_bytes " + text(options.bucket_bytes()));
   facts.push_back("option first_bucket_bytes " + text(options.first_bucket_bytes()));
   facts.push_back("option shard_alignment " + text(options.shard_alignment()));

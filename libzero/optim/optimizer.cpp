@@ -55,8 +55,13 @@ void Optimizer::backward(const at::Tensor& loss, std::int64_t weight) {
   impl_->backward(loss, weight);
 }
 
+Optimizer::NoSync Optimizer::no_sync() {
+  return impl_->no_sync();
+}
+
 StepResult Optimizer::step() {
-  PresentGroups groups = present_groups(*this, impl_->options_.groups().size() + 1, "step");
+  PresentGroups& groups = impl_->groups_;
+  present_groups(*this, impl_->options_.groups().size() + 1, "step", groups);
   return impl_->step(groups.options, std::move(groups.fault));
 }
 

@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libzero/collective/collective.h"
@@ -108,6 +109,30 @@ class Optimizer : public torch::optim::Optimizer {
   /// ContractError and does not count. An exception of the caller's between two calls leaves the
   /// window as it is: go on with it, or call zero_grad() on every rank.
   void backward(const at::Tensor& loss, std::int64_t weight = 1);
+
+  /// While one lives, backward() adds its gradients up on this rank and reduces nothing; the first
+  /// call after the last one is gone reduces the sum of all of them, at the price of one. float32
+  /// parameters hold the sum in `.grad`; 16-bit ones in fp32 memory of full size, taken at the
+  /// first such call and kept (MemoryReport::local_sums). May outlive the optimizer.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(std::shared_ptr<int> depth) : depth_(std::move(depth)) { ++*depth_; }
+    NoSync(NoSync&&) noexcept = default;
+    NoSync& operator=(NoSync&&) = delete;
+    ~NoSync() {
+      if (depth_) --*depth_;
+    }
+
+   private:
+    std::shared_ptr<int> depth_;
+  };
+
+  /// To be used alike on every rank; scopes may lie within each other. A window's last backward()
+  /// must lie outside: step() and gather() of the gradient throw ContractError on every rank while
+  /// calls are unreduced on one of them, and step() where the ranks covered different calls. Which
+  /// parameters went unused is settled over all the calls that are reduced together. Throws
+  /// ContractError unless Options().deterministic(false).
+  NoSync no_sync();
 
   /// Collective: ends the window. Throws ContractError on every rank for no backward at all,
   /// different numbers of backward calls (with both counts; on a rank that makes more it may come

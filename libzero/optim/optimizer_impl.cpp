@@ -23,17 +23,23 @@ std::vector<DType> wire_dtypes(const Layout& layout, const Options& options) {
   return wire;
 }
 
-std::int64_t staging_bytes(const Layout& layout, const std::vector<DType>& wire, int stage,
-                           int world_size) {
+std::int64_t staging_bytes(const Layout& layout, const std::vector<BucketState>& states,
+                           const std::vector<DType>& wire, int stage, int world_size) {
   std::int64_t largest = 0;
   for (std::size_t b = 0; b < wire.size(); ++b) {
-    const std::int64_t elements =
-        layout.padded_shard_numel(static_cast<std::int32_t>(b), world_size) * world_size;
     const std::int64_t gathered =
         stage == 0 ? size_of(DType::kFloat32) : size_of(layout.buckets()[b].dtype);
-    largest = std::max(largest, elements * std::max(size_of(wire[b]), gathered));
+    const std::int64_t item = std::max(size_of(wire[b]), gathered);
+    for (const BucketPiece& piece : states[b].pieces)
+      largest = std::max(largest, piece.count * world_size * item);
   }
   return largest;
+}
+
+ReducerOptions reducer_options(const Options& options) {
+  return {.keep_gradients = options.stage() < 2,
+          .defer = options.defer_reduction(),
+          .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2};
 }
 
 std::int64_t bytes_of(const at::Tensor& tensor) {
@@ -52,24 +58,26 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       replicas_(options.checksum_every()),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
-      staging_(
-          staging_bytes(layout_, wire_dtypes(layout_, options), options.stage(), comm_->size())),
+      staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
+                             comm_->size())),
       parameter_update_(layout_, table_, states_, *comm_, staging_, clock_),
-      state_access_(layout_, table_, states_, *comm_) {
+      state_access_(layout_, table_, states_, *comm_),
+      vote_box_(*comm_),
+      queue_(layout_.buckets().size() + 1) {
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  reducer_.emplace(
-      layout_, table_,
-      BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
-                      wire_dtypes(layout_, options_)),
-      queue_,
-      ReducerOptions{.keep_gradients = options_.stage() < 2, .defer = options_.defer_reduction()});
-  say(LogLevel::kInfo, "optimizer: stage " + std::to_string(options_.stage()) + " on " +
-                           std::to_string(comm_->size()) + " ranks (" +
-                           std::string(comm_->backend()) + "), " +
-                           std::to_string(layout_.parameters().size()) + " parameters in " +
-                           std::to_string(layout_.buckets().size()) + " buckets, " +
-                           std::to_string(memory().total()) + " bytes on this rank");
+  reducer_.emplace(layout_, table_,
+                   BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
+                                   wire_dtypes(layout_, options_)),
+                   queue_, reducer_options(options_));
+  say(LogLevel::kInfo,
+      "optimizer: stage " + std::to_string(options_.stage()) + " on " +
+          std::to_string(comm_->size()) + " ranks (" + std::string(comm_->backend()) + "), " +
+          std::to_string(layout_.parameters().size()) + " parameters in " +
+          std::to_string(layout_.buckets().size()) + " buckets, " +
+          std::to_string(memory().total()) + " bytes on this rank" +
+          (options_.deterministic() ? ", sums in the order of the global batch"
+                                    : ", sums in any order (deterministic(false))"));
 }
 
 void Optimizer::Impl::say(LogLevel level, const std::string& line) const {
@@ -102,12 +110,12 @@ void Optimizer::Impl::require_same_shapes() const {
   ZERO_REQUIRE(change.empty(), change);
 }
 
-void Optimizer::Impl::die(const std::string& consequence, const char* why) {
+void Optimizer::Impl::die(std::string_view consequence, const char* why) {
   comm_->abort(why);  // so that the others hear of it
   if (checkpoint_comm_) checkpoint_comm_->abort(why);
-  dead_because_ =
-      "optimizer: refuses to go on after a communication error; " + consequence + ": " + why;
-  throw CommError(std::string(why) + "; " + consequence);
+  const std::string text(consequence);
+  dead_because_ = "optimizer: refuses to go on after a communication error; " + text + ": " + why;
+  throw CommError(std::string(why) + "; " + text);
 }
 
 void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
@@ -126,11 +134,15 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   reducer_->require_own_gradients();
 
   // The mean over no token is no number: a call without weight must not bring it in.
-  calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight});
+  const bool hold = *no_sync_depth_ > 0;
+  calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight, /*reduced=*/!hold});
+  run_autograd(loss, weight, hold);
+  guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
+}
+
+void Optimizer::Impl::run_autograd(const at::Tensor& loss, std::int64_t weight, bool hold) {
   const double factor = scaler_.scale() * static_cast<double>(weight);
-  const std::string label = "backward call " + std::to_string(calls_.size()) + " of step " +
-                            std::to_string(windows_ended_ + 1);
-  reducer_->begin_backward(static_cast<std::int64_t>(calls_.size()) - 1, label);
+  reducer_->begin_backward({static_cast<std::int64_t>(calls_.size()), windows_ended_ + 1}, hold);
   try {
     if (factor == 1.0) {
       loss.backward();
@@ -144,7 +156,13 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
     throw;
   }
   reducer_->end_backward(/*expect_all=*/weight > 0);
-  guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
+}
+
+Optimizer::NoSync Optimizer::Impl::no_sync() {
+  ZERO_REQUIRE(!options_.deterministic(),
+               "no_sync: adds gradients up on each rank, so that their bits depend on the number "
+               "of ranks; construct the optimizer with Options().deterministic(false)");
+  return NoSync(no_sync_depth_);
 }
 
 void Optimizer::Impl::drop_window() {
@@ -183,20 +201,28 @@ at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
   require_alive();
   state_access_.require_state(name);
   require_same_shapes();
-  return guarded(kNothingChanged, [&] {
+  std::optional<double> scale = 1;
+  at::Tensor result = guarded(kNothingChanged, [&] {
     queue_.drain();
-    at::Tensor result = state_access_.gather(name, kind);
-    if (kind == StateKind::kGradient) result.div_(present_gradient_scale());
-    return result;
+    if (kind == StateKind::kGradient) scale = present_gradient_scale();
+    return state_access_.gather(name, kind);
   });
+  ZERO_REQUIRE(scale.has_value(),
+               "gather: calls inside no_sync() are not reduced yet; call backward() outside of it "
+               "before asking for the gradient: parameter " +
+                   name);
+  if (kind == StateKind::kGradient) result.div_(*scale);
+  return result;
 }
 
-double Optimizer::Impl::present_gradient_scale() {
+/// Empty where a rank holds gradients that are not reduced yet.
+std::optional<double> Optimizer::Impl::present_gradient_scale() {
   if (calls_.empty()) return gradient_scale_;
-  std::int64_t weight = 0;
-  for (const BackwardCall& call : calls_) weight += call.weight;
-  comm_->all_reduce({&weight, 1, DType::kInt64}, ReduceOp::kSum, "weights so far")->wait();
-  return scaler_.scale() * static_cast<double>(weight);
+  std::int64_t sums[] = {0, reducer_->holds() ? 1 : 0};  // weights, ranks that hold
+  for (const BackwardCall& call : calls_) sums[0] += call.weight;
+  comm_->all_reduce({sums, 2, DType::kInt64}, ReduceOp::kSum, "weights so far")->wait();
+  if (sums[1] > 0) return std::nullopt;
+  return scaler_.scale() * static_cast<double>(sums[0]);
 }
 
 void Optimizer::Impl::for_each_shard(StateKind kind,
@@ -217,8 +243,9 @@ MemoryReport Optimizer::Impl::memory() const {
     if (options_.stage() < 2 && spec.trainable) report.gradients += bytes_of(tensor);
   }
   for (const NamedTensor& buffer : buffers_) report.buffers += bytes_of(buffer.tensor);
-  add_to_report(layout_, states_, report);
+  add_to_report(states_, report);
   report.staging = staging_.bytes();
+  report.local_sums = reducer_ ? reducer_->local_bytes() : 0;
   return report;
 }
 

@@ -21,6 +21,7 @@
 #include "libzero/optim/fresh_state.h"
 #include "libzero/optim/gradient_reducer.h"
 #include "libzero/optim/group_options.h"
+#include "libzero/optim/label.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
@@ -38,6 +39,7 @@ class Optimizer::Impl {
   ~Impl();
 
   void backward(const at::Tensor& loss, std::int64_t weight);
+  NoSync no_sync();
   /// `fault`: empty, or why the caller cannot step on this rank.
   StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
   void zero_grad();
@@ -70,6 +72,7 @@ class Optimizer::Impl {
   const Layout layout_;
   LossScaler scaler_;
   ReplicaCheck replicas_;
+  PresentGroups groups_;  // of the last step
   std::int64_t steps_applied_ = 0;
   std::int64_t windows_ended_ = 0;  // applied or skipped
   std::atomic<bool> stop_requested_ = false;
@@ -90,15 +93,20 @@ class Optimizer::Impl {
   void find_nonfinite(StepVote& vote) const;
   void require_sound_window(const StepTally& tally, const std::string& fault,
                             const std::vector<AdamWOptions>& groups);
+  void require_reduced(const StepTally& tally) const;
   StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
+  void run_autograd(const at::Tensor& loss, std::int64_t weight, bool hold);
+  void set_constants(const std::vector<AdamWOptions>& groups);
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
   void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  static void gather_and_step(void* self, std::int32_t bucket);  ///< A Task's function.
+  void submit_gather(std::int32_t bucket);
   void mark_parameters_changed();
   /// See Options::checksum_every. `step` is the number of an applied step.
   void compare_replicas(std::int64_t step, const char* when);
   void drop_window();
   void discard_window();
-  double present_gradient_scale();
+  std::optional<double> present_gradient_scale();
   struct PreparedLoad;
   LoadTarget load_target();
   void require_ready_to_load(const PresentGroups& groups) const;
@@ -112,11 +120,11 @@ class Optimizer::Impl {
                                  const LoadOptions& options);
   void put_in_place(Optimizer& face, PreparedLoad& load);
   void gather_parameters();
-  [[noreturn]] void die(const std::string& consequence, const char* why);
+  [[noreturn]] void die(std::string_view consequence, const char* why);
   /// Runs a collective part; a CommError kills the optimizer, with `consequence` in its message and
   /// in those of later calls.
   template <typename Function>
-  auto guarded(const std::string& consequence, Function function);
+  auto guarded(std::string_view consequence, Function function);
   /// Runs collectives of the window. The only rule that they can break is that all ranks make the
   /// same calls.
   template <typename Function>
@@ -133,7 +141,13 @@ class Optimizer::Impl {
   CommClock clock_;
   ParameterUpdate parameter_update_;
   StateAccess state_access_;
+  VoteBox vote_box_;
+  Label label_;
   std::vector<BackwardCall> calls_;  // of the present window
+  const std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
+  // What the tasks of an update read.
+  std::vector<AdamWConstants> constants_;
+  float gradient_factor_ = 0;
   bool backward_failed_ = false;
   double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
@@ -149,7 +163,8 @@ auto Optimizer::Impl::matched(Function function) {
   } catch (const ContractError& error) {
     throw ContractError(
         std::string("the ranks made different numbers of backward calls; make as many on every "
-                    "rank before step(); the gradients of this window are dropped: ") +
+                    "rank before step(), and cover the same ones with no_sync(); the gradients of "
+                    "this window are dropped: ") +
         error.what());
   }
 }
@@ -165,7 +180,7 @@ auto Optimizer::Impl::checkpointing(const std::string& consequence, Function fun
 }
 
 template <typename Function>
-auto Optimizer::Impl::guarded(const std::string& consequence, Function function) {
+auto Optimizer::Impl::guarded(std::string_view consequence, Function function) {
   try {
     return function();
   } catch (const CommError& error) {

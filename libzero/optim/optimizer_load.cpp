@@ -177,8 +177,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
 
 void Optimizer::Impl::gather_parameters() {
   for (std::size_t b = 0; options_.stage() > 0 && b < states_.size(); ++b) {
-    queue_.submit(
-        [this, bucket = static_cast<std::int32_t>(b)] { parameter_update_.gather_bucket(bucket); });
+    submit_gather(static_cast<std::int32_t>(b));
   }
   queue_.drain();
   mark_parameters_changed();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -27,10 +28,18 @@ std::string describe_all(const std::vector<AdamWOptions>& groups) {
   return text;
 }
 
-std::uint64_t hash_of(const std::string& text) {
+std::uint64_t hash_of(const std::vector<AdamWOptions>& groups) {
   Fnv1a hash;
-  hash.add(text);
+  for (const AdamWOptions& group : groups) {
+    const auto [beta1, beta2] = group.betas();
+    for (const double value : {group.lr(), beta1, beta2, group.eps(), group.weight_decay()})
+      hash.add(std::bit_cast<std::int64_t>(value));
+  }
   return hash.value();
+}
+
+bool is_reduced(const BackwardCall& call) {
+  return call.reduced;
 }
 
 }  // namespace
@@ -48,6 +57,7 @@ StepVote Optimizer::Impl::make_vote() {
   }
   if (!vote.finite) find_nonfinite(vote);
   if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
+  if (reducer_->holds()) vote.soundness = Soundness::kUnreduced;
   if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
   vote.stop = stop_requested_.load();
   vote.calls = calls_;
@@ -55,9 +65,8 @@ StepVote Optimizer::Impl::make_vote() {
 }
 
 void Optimizer::Impl::find_nonfinite(StepVote& vote) const {
-  for (std::size_t b = 0; b < states_.size(); ++b) {
-    const BucketState& state = states_[b];
-    for (const Segment& segment : layout_.segments(static_cast<std::int32_t>(b), state.owned)) {
+  for (const BucketState& state : states_) {
+    for (const Segment& segment : state.owned_segments) {
       const bool is_earlier =
           vote.nonfinite_parameter < 0 || segment.parameter < vote.nonfinite_parameter;
       const float* values = state.accumulator.data() + (segment.bucket_begin - state.owned.begin);
@@ -82,6 +91,7 @@ void Optimizer::Impl::require_sound_window(const StepTally& tally, const std::st
                    describe_all(groups));
   ZERO_REQUIRE(!calls_.empty(),
                "step: there is no gradient; call backward() first (one step() ends a window)");
+  require_reduced(tally);
   ZERO_REQUIRE(tally.failed_rank < 0,
                "step: a backward call threw, so that the gradients of this window are incomplete; "
                "they are dropped, "
@@ -97,19 +107,32 @@ void Optimizer::Impl::require_sound_window(const StepTally& tally, const std::st
                "step: the weights of all backward calls add up to 0; give one a positive weight");
 }
 
+void Optimizer::Impl::require_reduced(const StepTally& tally) const {
+  ZERO_REQUIRE(tally.failure != Soundness::kUnreduced,
+               "step: the last backward calls were made inside no_sync() and are not reduced; make "
+               "the window's last call outside of it; the gradients of this window are dropped: on "
+               "rank " +
+                   std::to_string(tally.failed_rank));
+  ZERO_REQUIRE(
+      tally.odd_pattern_rank < 0,
+      "step: no_sync() covered other backward calls than on rank 0; cover the same ones on "
+      "every rank; the gradients of this window are dropped: on rank " +
+          std::to_string(tally.odd_pattern_rank));
+}
+
 StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::string fault) {
   if (fault.empty()) fault = first_reshaped(table_);
   if (fault.empty()) fault = first_refrozen(table_);
   if (fault.empty()) fault = fault_of(groups, "step");
-  const std::string label = "step " + std::to_string(windows_ended_ + 1) + " after " +
-                            std::to_string(calls_.size()) + " backward calls";
+  label_.begin("step ").add(windows_ended_ + 1).add(" after ");
+  label_.add(static_cast<std::int64_t>(calls_.size())).add(" backward calls");
   return guarded(kNothingChanged, [&] {
     matched([this] { queue_.drain(); });
     StepVote mine = make_vote();
-    mine.options = hash_of(describe_all(groups));
+    mine.options = hash_of(groups);
     if (!fault.empty()) mine.soundness = Soundness::kRefused;
-    const StepTally tally =
-        matched([&] { return clock_.timed([&] { return gather_votes(*comm_, mine, label); }); });
+    const StepTally tally = matched(
+        [&] { return clock_.timed([&] { return vote_box_.gather(mine, label_.text()); }); });
     require_sound_window(tally, fault, groups);
     return tally;
   });
@@ -131,6 +154,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   result.grad_norm = decision.grad_norm;
   result.clip_factor = decision.clip_factor;
   result.loss_scale = scaler_.scale();
+  result.deterministic = std::all_of(calls_.begin(), calls_.end(), is_reduced);
   gradient_scale_ = scaler_.scale() * static_cast<double>(tally.weight);
   if (decision.apply) {
     compare_replicas(steps_applied_ + 1, "before the update of step ");
@@ -188,32 +212,45 @@ void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptio
   }
 }
 
-void Optimizer::Impl::update_buckets(float gradient_factor,
-                                     const std::vector<AdamWOptions>& groups) {
-  auto constants = std::make_shared<std::vector<AdamWConstants>>();
+void Optimizer::Impl::set_constants(const std::vector<AdamWOptions>& groups) {
+  constants_.clear();
   for (const AdamWOptions& group : groups) {
-    constants->push_back(adamw_constants({.lr = group.lr(),
+    constants_.push_back(adamw_constants({.lr = group.lr(),
                                           .beta1 = std::get<0>(group.betas()),
                                           .beta2 = std::get<1>(group.betas()),
                                           .eps = group.eps(),
                                           .weight_decay = group.weight_decay()},
                                          steps_applied_ + 1));
   }
+}
+
+void Optimizer::Impl::update_buckets(float gradient_factor,
+                                     const std::vector<AdamWOptions>& groups) {
+  set_constants(groups);
+  gradient_factor_ = gradient_factor;
   for (std::size_t b = 0; b < states_.size(); ++b) {
     const auto bucket = static_cast<std::int32_t>(b);
     if (options_.stage() == 0) {
-      queue_.submit([this, bucket, gradient_factor, constants] {
-        parameter_update_.step_bucket(bucket, parameter_update_.gather_gradient(bucket),
-                                      /*origin=*/0, gradient_factor, *constants);
-      });
+      queue_.submit({&Impl::gather_and_step, this, bucket});
     } else {
-      parameter_update_.step_bucket(bucket, states_[b].accumulator.data(), states_[b].owned.begin,
-                                    gradient_factor, *constants);
-      queue_.submit([this, bucket] { parameter_update_.gather_bucket(bucket); });
+      parameter_update_.step_bucket(bucket, gradient_factor_, constants_);
+      submit_gather(bucket);
     }
   }
   queue_.drain();
   mark_parameters_changed();
+}
+
+void Optimizer::Impl::gather_and_step(void* self, std::int32_t bucket) {
+  auto& impl = *static_cast<Impl*>(self);
+  impl.parameter_update_.gather_and_step_bucket(bucket, impl.gradient_factor_, impl.constants_);
+}
+
+void Optimizer::Impl::submit_gather(std::int32_t bucket) {
+  queue_.submit({[](void* self, std::int32_t index) {
+                   static_cast<Impl*>(self)->parameter_update_.gather_bucket(index);
+                 },
+                 this, bucket});
 }
 
 void Optimizer::Impl::mark_parameters_changed() {

@@ -64,6 +64,9 @@ struct Options {
   /// Reduce when backward ends instead of while it runs. Needed where a parameter receives its
   /// gradient in several parts of one backward (re-entrant checkpointing).
   TORCH_ARG(bool, defer_reduction) = false;
+  /// False allows Optimizer::no_sync(): less communication, for sums whose bits depend on the
+  /// number of ranks.
+  TORCH_ARG(bool, deterministic) = true;
   /// Used where a trainable parameter is float16; bfloat16 and float32 do no scaling at all.
   TORCH_ARG(LossScalerOptions, loss_scaler) = {};
   /// Group 0 holds what no group here claims, with the options given to the Optimizer; group i + 1

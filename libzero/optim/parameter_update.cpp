@@ -1,17 +1,8 @@
 #include "libzero/optim/parameter_update.h"
 
-#include <string>
-
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
-namespace {
-
-std::string label_of(const char* what, std::int32_t bucket) {
-  return std::string(what) + ", bucket " + std::to_string(bucket);
-}
-
-}  // namespace
 
 ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table,
                                  std::vector<BucketState>& states, Collective& comm,
@@ -23,23 +14,20 @@ ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table,
       staging_(staging),
       clock_(clock) {}
 
-void ParameterUpdate::step_bucket(std::int32_t bucket, const float* gradient, std::int64_t origin,
-                                  float gradient_factor,
+void ParameterUpdate::step_bucket(std::int32_t bucket, float gradient_factor,
                                   const std::vector<AdamWConstants>& constants) {
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
-  for (const Segment& segment : layout_.segments(bucket, state.stepped)) {
-    const auto group =
-        static_cast<std::size_t>(table_.specs[static_cast<std::size_t>(segment.parameter)].group);
-    step_segment(segment, state, gradient + (segment.bucket_begin - origin), gradient_factor,
-                 constants[group]);
+  for (const Segment& segment : state.stepped_segments) {
+    const std::int64_t at = segment.bucket_begin - state.owned.begin;
+    step_segment(segment, state, state.accumulator.data() + at, gradient_factor, constants);
   }
 }
 
 void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
                                    const float* gradient, float gradient_factor,
-                                   const AdamWConstants& constants) {
+                                   const std::vector<AdamWConstants>& constants) {
   at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(segment.parameter)];
-  const DType dtype = table_.specs[static_cast<std::size_t>(segment.parameter)].dtype;
+  const ParameterSpec& spec = table_.specs[static_cast<std::size_t>(segment.parameter)];
   const std::int64_t at = segment.bucket_begin - state.stepped.begin;
   float* const exp_avg = state.exp_avg.data() + at;
   float* const exp_avg_sq = state.exp_avg_sq.data() + at;
@@ -50,54 +38,64 @@ void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
   run.exp_avg = exp_avg;
   run.exp_avg_sq = exp_avg_sq;
   run.n = segment.numel;
-  if (dtype == DType::kFloat32) {
+  if (spec.dtype == DType::kFloat32) {
     run.master = static_cast<float*>(parameter.data());
   } else {
     run.master = state.master.data() + at;
     run.low_precision = parameter.data();
-    run.low_precision_dtype = dtype;
+    run.low_precision_dtype = spec.dtype;
   }
-  adamw_step(constants, run);
+  adamw_step(constants[static_cast<std::size_t>(spec.group)], run);
   parameter.finish();
 }
 
 void ParameterUpdate::gather_bucket(std::int32_t bucket) {
-  const BucketState& state = states_[static_cast<std::size_t>(bucket)];
-  const std::int64_t slice = state.accumulator.size();
-  if (slice == 0) return;
+  for (const BucketPiece& piece : states_[static_cast<std::size_t>(bucket)].pieces)
+    gather_piece(bucket, piece);
+}
+
+void ParameterUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece) {
   const DType dtype = layout_.buckets()[static_cast<std::size_t>(bucket)].dtype;
   const std::int64_t item = size_of(dtype);
   std::byte* const base = staging_.data();
-  for (const Segment& segment : layout_.segments(bucket, state.owned)) {
+  for (const auto& [segment, rank, staged] : piece.runs) {
+    if (rank != comm_.rank()) continue;
     read_elements(table_.tensors[static_cast<std::size_t>(segment.parameter)],
-                  segment.parameter_begin, segment.numel, base + segment.bucket_begin * item);
+                  segment.parameter_begin, segment.numel, base + staged * item);
   }
+  label_.begin("parameters, bucket ").add(bucket);
   clock_.timed([&] {
     comm_
-        .all_gather({base + comm_.rank() * slice * item, slice, dtype},
-                    {base, slice * comm_.size(), dtype}, label_of("parameters", bucket))
+        .all_gather({base + comm_.rank() * piece.count * item, piece.count, dtype},
+                    {base, piece.count * comm_.size(), dtype}, label_.text())
         ->wait();
   });
-  for (int rank = 0; rank < comm_.size(); ++rank) {
+  for (const auto& [segment, rank, staged] : piece.runs) {
     if (rank == comm_.rank()) continue;
-    for (const Segment& segment :
-         layout_.segments(bucket, layout_.shard(bucket, rank, comm_.size()))) {
-      write_elements(table_.tensors[static_cast<std::size_t>(segment.parameter)],
-                     segment.parameter_begin, segment.numel, base + segment.bucket_begin * item);
-    }
+    write_elements(table_.tensors[static_cast<std::size_t>(segment.parameter)],
+                   segment.parameter_begin, segment.numel, base + staged * item);
   }
 }
 
-const float* ParameterUpdate::gather_gradient(std::int32_t bucket) {
+void ParameterUpdate::gather_and_step_bucket(std::int32_t bucket, float gradient_factor,
+                                             const std::vector<AdamWConstants>& constants) {
+  BucketState& state = states_[static_cast<std::size_t>(bucket)];
+  for (const BucketPiece& piece : state.pieces) {
+    const float* const gradient = gather_gradient(bucket, piece);
+    for (const auto& [segment, rank, staged] : piece.runs)
+      step_segment(segment, state, gradient + staged, gradient_factor, constants);
+  }
+}
+
+/// One piece of the whole bucket's sum, in staging.
+const float* ParameterUpdate::gather_gradient(std::int32_t bucket, const BucketPiece& piece) {
   const BucketState& state = states_[static_cast<std::size_t>(bucket)];
-  const std::int64_t slice = state.accumulator.size();
   auto* const base = reinterpret_cast<float*>(staging_.data());
-  if (slice == 0) return base;
+  label_.begin("summed gradients, bucket ").add(bucket);
   clock_.timed([&] {
     comm_
-        .all_gather({state.accumulator.data(), slice, DType::kFloat32},
-                    {base, slice * comm_.size(), DType::kFloat32},
-                    label_of("summed gradients", bucket))
+        .all_gather({state.accumulator.data() + piece.begin, piece.count, DType::kFloat32},
+                    {base, piece.count * comm_.size(), DType::kFloat32}, label_.text())
         ->wait();
   });
   return base;
@@ -107,7 +105,7 @@ void ParameterUpdate::refresh_masters() {
   for (std::size_t b = 0; b < states_.size(); ++b) {
     BucketState& state = states_[b];
     if (state.master.size() == 0) continue;
-    for (const Segment& segment : layout_.segments(static_cast<std::int32_t>(b), state.stepped)) {
+    for (const Segment& segment : state.stepped_segments) {
       const at::Tensor widened =
           table_.tensors[static_cast<std::size_t>(segment.parameter)].detach().to(at::kFloat);
       read_elements(widened, segment.parameter_begin, segment.numel,

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "libzero/collective/collective.h"
-#include "libzero/layout/layout.h"
 #include "libzero/kernels/adamw.h"
+#include "libzero/layout/layout.h"
 #include "libzero/optim/aligned_array.h"
 #include "libzero/optim/comm_clock.h"
+#include "libzero/optim/label.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
 
@@ -23,23 +24,26 @@ class ParameterUpdate {
   ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
                   Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock);
 
-  /// One AdamW step of this bucket's stepped interval. gradient[i] is the raw sum at flat position
-  /// origin + i; it is multiplied by `gradient_factor`. constants: one per parameter group.
-  void step_bucket(std::int32_t bucket, const float* gradient, std::int64_t origin,
-                   float gradient_factor, const std::vector<AdamWConstants>& constants);
+  /// One AdamW step of the bucket's owned interval (stages 1 and 2). The raw sums of its gradients
+  /// are multiplied by `gradient_factor`. constants: one per parameter group.
+  void step_bucket(std::int32_t bucket, float gradient_factor,
+                   const std::vector<AdamWConstants>& constants);
 
   /// Collective: gives every rank the parameters that the others stepped (stages 1 and 2).
   void gather_bucket(std::int32_t bucket);
 
-  /// Collective: the whole bucket's summed gradient, in staging (stage 0).
-  const float* gather_gradient(std::int32_t bucket);
+  /// Collective: brings the bucket's summed gradient together, and steps all of it (stage 0).
+  void gather_and_step_bucket(std::int32_t bucket, float gradient_factor,
+                              const std::vector<AdamWConstants>& constants);
 
   /// Masters of 16-bit parameters := parameters.
   void refresh_masters();
 
  private:
   void step_segment(const Segment& segment, BucketState& state, const float* gradient,
-                    float gradient_factor, const AdamWConstants& constants);
+                    float gradient_factor, const std::vector<AdamWConstants>& constants);
+  void gather_piece(std::int32_t bucket, const BucketPiece& piece);
+  const float* gather_gradient(std::int32_t bucket, const BucketPiece& piece);
 
   const Layout& layout_;
   ParameterTable& table_;
@@ -47,6 +51,7 @@ class ParameterUpdate {
   Collective& comm_;
   AlignedArray<std::byte>& staging_;
   CommClock& clock_;
+  Label label_;  // of the communication thread
 };
 
 }  // namespace zero

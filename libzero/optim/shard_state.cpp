@@ -77,19 +77,20 @@ std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int
   std::vector<BucketState> states;
   for (std::int32_t b = 0; b < buckets; ++b) {
     states.push_back(make_bucket_state(sizes[static_cast<std::size_t>(b)], arena));
-    states.back().owned = layout.shard(b, rank, world_size);
-    states.back().stepped = stepped_of(layout, b, stage, states.back().owned);
+    BucketState& state = states.back();
+    state.owned = layout.shard(b, rank, world_size);
+    state.stepped = stepped_of(layout, b, stage, state.owned);
+    state.owned_segments = layout.segments(b, state.owned);
+    state.stepped_segments = layout.segments(b, state.stepped);
+    state.pieces = make_pieces(layout, b, world_size);
   }
   return states;
 }
 
-void add_to_report(const Layout& layout, const std::vector<BucketState>& states,
-                   MemoryReport& report) {
-  for (std::size_t b = 0; b < states.size(); ++b) {
-    const BucketState& state = states[b];
-    const auto bucket = static_cast<std::int32_t>(b);
-    const std::int64_t owned = numel_of(layout.segments(bucket, state.owned));
-    const std::int64_t stepped = numel_of(layout.segments(bucket, state.stepped));
+void add_to_report(const std::vector<BucketState>& states, MemoryReport& report) {
+  for (const BucketState& state : states) {
+    const std::int64_t owned = numel_of(state.owned_segments);
+    const std::int64_t stepped = numel_of(state.stepped_segments);
     report.alignment += arena_slack(state);
     add_array(state.accumulator, owned, report.accumulator, report.alignment);
     add_array(state.master, stepped, report.master, report.alignment);

@@ -7,6 +7,7 @@
 
 #include "libzero/base/arena.h"
 #include "libzero/layout/layout.h"
+#include "libzero/optim/bucket_pieces.h"
 #include "libzero/optim/memory_report.h"
 
 namespace zero {
@@ -16,6 +17,9 @@ struct BucketState {
   Interval owned;    ///< The slice whose gradients are summed here.
   Interval stepped;  ///< Where masters and moments live: the owned slice, or the whole bucket at
                      ///< stage 0.
+  std::vector<Segment> owned_segments;    ///< Of `owned`.
+  std::vector<Segment> stepped_segments;  ///< Of `stepped`.
+  std::vector<BucketPiece> pieces;        ///< How the bucket travels.
   ArenaArray<float>
       accumulator;           ///< Padded to the collective's slice; zeros beyond the owned interval.
   ArenaArray<float> master;  ///< Empty for float32 buckets: the parameter is its own master.
@@ -30,7 +34,6 @@ std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int
 
 /// Adds accumulator, master and moments to the report, elements of parameters apart from holes and
 /// padding.
-void add_to_report(const Layout& layout, const std::vector<BucketState>& states,
-                   MemoryReport& report);
+void add_to_report(const std::vector<BucketState>& states, MemoryReport& report);
 
 }  // namespace zero

@@ -24,6 +24,10 @@ struct StepResult {
   std::string overflow_parameter;  ///< First parameter (in registration order) with a gradient that
                                    ///< is not finite.
 
+  /// True: micro-gradients were added in the order of the global batch, which gives the same bits
+  /// on any number of ranks. False: no_sync() covered a call.
+  bool deterministic = true;
+
   bool stop_requested = false;  ///< A rank asked to stop (Optimizer::request_stop): save and leave.
 
   double seconds = 0;  ///< Wall time of step().

@@ -3,26 +3,33 @@
 #include <bit>
 #include <span>
 
+#include "libzero/base/fnv.h"
+
 namespace zero {
 namespace {
 
 constexpr std::size_t kFlagsAt = ExactSum::kWords;
-constexpr std::size_t kCallsAt = kFlagsAt + 6;
+constexpr std::size_t kCallsAt = kFlagsAt + 7;
 
-std::vector<std::int64_t> encode(const StepVote& vote) {
-  std::vector<std::int64_t> words(vote.sum_of_squares.words().begin(),
-                                  vote.sum_of_squares.words().end());
+std::uint64_t pattern_of(std::span<const BackwardCall> calls) {
+  Fnv1a hash;
+  for (const BackwardCall& call : calls) hash.add(std::int64_t{call.reduced ? 1 : 0});
+  return hash.value();
+}
+
+void encode(const StepVote& vote, std::vector<std::int64_t>& words) {
+  words.assign(vote.sum_of_squares.words().begin(), vote.sum_of_squares.words().end());
   words.push_back(vote.finite ? 1 : 0);
   words.push_back(vote.nonfinite_parameter);
   words.push_back(vote.unused_parameter);
   words.push_back(static_cast<std::int64_t>(vote.soundness));
   words.push_back(std::bit_cast<std::int64_t>(vote.options));
   words.push_back(vote.stop ? 1 : 0);
+  words.push_back(std::bit_cast<std::int64_t>(pattern_of(vote.calls)));
   for (const BackwardCall& call : vote.calls) {
     words.push_back(std::bit_cast<std::int64_t>(call.loss));
     words.push_back(call.weight);
   }
-  return words;
 }
 
 /// The smaller of two parameter indices, where -1 stands for none.
@@ -61,25 +68,28 @@ void add_losses(StepTally& tally, const std::vector<std::int64_t>& all, std::siz
 
 }  // namespace
 
-StepTally gather_votes(Collective& comm, const StepVote& vote, std::string_view label) {
-  const std::vector<std::int64_t> mine = encode(vote);
-  const std::size_t stride = mine.size();
-  const auto ranks = static_cast<std::size_t>(comm.size());
-  std::vector<std::int64_t> all(stride * ranks);
-  comm.all_gather({mine.data(), static_cast<std::int64_t>(stride), DType::kInt64},
-                  {all.data(), static_cast<std::int64_t>(all.size()), DType::kInt64}, label)
+StepTally VoteBox::gather(const StepVote& vote, std::string_view label) {
+  encode(vote, mine_);
+  const std::size_t stride = mine_.size();
+  const auto ranks = static_cast<std::size_t>(comm_.size());
+  all_.resize(stride * ranks);
+  comm_
+      .all_gather({mine_.data(), static_cast<std::int64_t>(stride), DType::kInt64},
+                  {all_.data(), static_cast<std::int64_t>(all_.size()), DType::kInt64}, label)
       ->wait();
   StepTally tally;
   ExactSum total;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const std::span<const std::int64_t> words(all.data() + rank * stride, stride);
+    const std::span<const std::int64_t> words(all_.data() + rank * stride, stride);
     total.merge(words.first(ExactSum::kWords));
     add_flags(tally, words, static_cast<int>(rank));
-    if (words[kFlagsAt + 4] != all[kFlagsAt + 4] && tally.odd_rank < 0)
+    if (words[kFlagsAt + 4] != all_[kFlagsAt + 4] && tally.odd_rank < 0)
       tally.odd_rank = static_cast<int>(rank);
+    if (words[kFlagsAt + 6] != all_[kFlagsAt + 6] && tally.odd_pattern_rank < 0)
+      tally.odd_pattern_rank = static_cast<int>(rank);
   }
   tally.sum_of_squares = total.value();
-  add_losses(tally, all, stride, ranks);
+  add_losses(tally, all_, stride, ranks);
   return tally;
 }
 

@@ -3,7 +3,7 @@
 /// What ranks tell each other before a step, and what they conclude, alike.
 
 #include <cstdint>
-#include <string>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -16,14 +16,16 @@ namespace zero {
 struct BackwardCall {
   double loss = 0;
   std::int64_t weight = 1;
+  bool reduced = true;  ///< False inside no_sync().
 };
 
 /// Whether a rank can step; the largest says why not.
 enum class Soundness : std::int8_t {
   kSound = 0,
   kBackwardThrew = 1,
-  kRefused = 2,  ///< Parameters or options were changed under the optimizer's hands; the rank
-                 ///< itself knows which.
+  kRefused = 2,    ///< Parameters or options were changed under the optimizer's hands; the rank
+                   ///< itself knows which.
+  kUnreduced = 3,  ///< The last calls were made inside no_sync().
 };
 
 struct StepVote {
@@ -34,9 +36,9 @@ struct StepVote {
   std::int32_t unused_parameter =
       -1;  ///< First parameter without gradient, where that is an error.
   Soundness soundness = Soundness::kSound;
-  std::uint64_t options = 0;        ///< Hash of the parameter groups' options, which must be alike.
-  bool stop = false;                ///< This rank asks everybody to save and leave.
-  std::vector<BackwardCall> calls;  ///< In order; as many on every rank.
+  std::uint64_t options = 0;  ///< Hash of the parameter groups' options, which must be alike.
+  bool stop = false;          ///< This rank asks everybody to save and leave.
+  std::span<const BackwardCall> calls;  ///< In order; as many on every rank.
 };
 
 struct StepTally {
@@ -48,14 +50,26 @@ struct StepTally {
   int failed_rank = -1;                   ///< First rank that is not sound.
   Soundness failure = Soundness::kSound;  ///< Its reason.
   int odd_rank = -1;                      ///< First rank with other options than rank 0.
-  bool stop = false;                      ///< A rank asks everybody to save and leave.
+  int odd_pattern_rank = -1;  ///< First rank whose no_sync() covered other calls than rank 0's.
+  bool stop = false;          ///< A rank asks everybody to save and leave.
   std::int64_t weight = 0;
   double loss = 0;  ///< Weighted mean; losses added in global index order: call k of rank r is
                     ///< number k * size + r.
 };
 
-/// Collective. Ranks with different numbers of calls get a ContractError that says each one's (see
-/// `label`).
-StepTally gather_votes(Collective& comm, const StepVote& vote, std::string_view label);
+/// Keeps the memory that votes travel in.
+class VoteBox {
+ public:
+  explicit VoteBox(Collective& comm) : comm_(comm) {}
+
+  /// Collective. Ranks with different numbers of calls get a ContractError that says each one's
+  /// (see `label`).
+  StepTally gather(const StepVote& vote, std::string_view label);
+
+ private:
+  Collective& comm_;
+  std::vector<std::int64_t> mine_;
+  std::vector<std::int64_t> all_;
+};
 
 }  // namespace zero

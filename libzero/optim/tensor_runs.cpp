@@ -1,7 +1,6 @@
 #include "libzero/optim/tensor_runs.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 
 #include <cstring>
 
@@ -20,6 +19,10 @@ void* contiguous_element(const at::Tensor& tensor, std::int64_t index) {
 }
 
 void read_elements(const at::Tensor& tensor, std::int64_t begin, std::int64_t count, void* dst) {
+  if (const void* data = contiguous_element(tensor, begin)) {
+    std::memcpy(dst, data, byte_count(tensor, count));
+    return;
+  }
   const at::NoGradGuard no_grad;
   const at::Tensor source = tensor.contiguous();
   std::memcpy(dst, contiguous_element(source, begin), byte_count(source, count));
@@ -43,16 +46,6 @@ void zero_elements(const at::Tensor& tensor) {
   }
   const at::NoGradGuard no_grad;
   tensor.zero_();
-}
-
-void pack_tensor(const at::Tensor& tensor, c10::ScalarType dtype, void* dst) {
-  if (tensor.scalar_type() == dtype && tensor.is_contiguous()) {
-    if (tensor.numel() > 0)
-      std::memcpy(dst, tensor.const_data_ptr(), byte_count(tensor, tensor.numel()));
-    return;
-  }
-  const at::NoGradGuard no_grad;
-  at::from_blob(dst, tensor.sizes(), at::TensorOptions().dtype(dtype)).copy_(tensor.detach());
 }
 
 WritableRun::WritableRun(at::Tensor& tensor, std::int64_t begin, std::int64_t count)

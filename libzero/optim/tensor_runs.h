@@ -24,10 +24,6 @@ void* contiguous_element(const at::Tensor& tensor, std::int64_t index);
 /// Overwrites every element with zero.
 void zero_elements(const at::Tensor& tensor);
 
-/// Copies the whole tensor into dst, contiguous, converted to `dtype` (rounding to nearest, ties to
-/// even).
-void pack_tensor(const at::Tensor& tensor, c10::ScalarType dtype, void* dst);
-
 /// A tensor's elements as one writable run: in place where it is contiguous, otherwise a copy that
 /// finish() writes back.
 class WritableRun {

@@ -71,7 +71,8 @@ TEST(Memory, EachRankHoldsTheFormulasBytesWhereShardsDivideEvenly) {
     const auto make = [&] { return testing::zeros({{8, 4096}, {16, 4096}}, dtype); };
     for (const MemoryReport& report : reports_of(stage, world_size, make)) {
       EXPECT_EQ(report.by_formula() * world_size, table_bytes(stage, world_size, dtype, numel));
-      EXPECT_EQ(report.alignment, 0);
+      // Arrays of an arena begin at different offsets of a page: two pages each at most.
+      EXPECT_LE(report.alignment, 2 * 4 * 2 * 4096);
       EXPECT_EQ(report.frozen + report.buffers, 0);
     }
   });
@@ -91,7 +92,9 @@ TEST(Memory, EachKindHasTheBytesThatItsNameSays) {
       EXPECT_EQ(report.master, dtype == torch::kFloat ? 0 : 4 * stepped);
       EXPECT_EQ(report.exp_avg, 4 * stepped);
       EXPECT_EQ(report.exp_avg_sq, 4 * stepped);
-      EXPECT_EQ(report.staging, (stage == 0 ? 4 : item) * numel) << "one bucket, whole";
+      const std::int64_t cap = (std::int64_t{1} << 17) / item;
+      EXPECT_EQ(report.staging, (stage == 0 ? 4 : item) * std::min(numel, cap))
+          << "a bucket within the cap is whole, one beyond travels in pieces";
     }
   });
 }
@@ -119,12 +122,13 @@ TEST(Memory, RanksTogetherHoldTheFormulasBytesForOddShapes) {
   });
 }
 
-/// The optimizer's own arrays are the only over-aligned ones.
+/// The optimizer's own arrays are the only over-aligned ones, and its arenas the only mappings
+/// without reserve.
 TEST(Memory, ReportedBytesAreTheAllocatedBytes) {
   for_each_configuration([](int stage, int world_size, torch::Dtype dtype) {
     std::mutex mutex;
     std::int64_t reported = 0;
-    const std::int64_t before = testing::live_aligned_bytes();
+    const std::int64_t before = testing::live_library_bytes();
     on_ranks(world_size, [&](const std::shared_ptr<Collective>& comm) {
       std::unique_lock lock(mutex);
       testing::LanguageModel model(dtype);
@@ -137,12 +141,12 @@ TEST(Memory, ReportedBytesAreTheAllocatedBytes) {
                   report.alignment + report.staging;
       lock.unlock();
       comm->barrier("all have built")->wait();
-      EXPECT_EQ(testing::live_aligned_bytes() - before, reported);
+      EXPECT_EQ(testing::live_library_bytes() - before, reported);
       EXPECT_EQ(report.buffers, static_cast<std::int64_t>(model->mask.nbytes()));
       comm->barrier("all have looked")->wait();
       optimizer.shutdown();
     });
-    EXPECT_EQ(testing::live_aligned_bytes(), before) << "all of it is given back";
+    EXPECT_EQ(testing::live_library_bytes(), before) << "all of it is given back";
   });
 }
 

@@ -61,9 +61,11 @@ class Faulty final : public Collective {
   std::string_view backend() const noexcept override { return inner_->backend(); }
 
   WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) override {
-    return call(Operation::kReduceScatter, options.label, out, [inner = inner_, in, out, options] {
-      return inner->reduce_scatter(in, out, options);
-    });
+    return call(Operation::kReduceScatter, options.label, out,
+                [inner = inner_, in, out, options, text = std::string(options.label)]() mutable {
+                  options.label = text;
+                  return inner->reduce_scatter(in, out, options);
+                });
   }
 
   WorkPtr all_gather(ConstBuffer in, Buffer out, std::string_view label) override {

@@ -1,0 +1,34 @@
+#pragma once
+
+/// Counts what a steady step must not do. allocations.cpp replaces malloc and its family.
+
+#include <cstdint>
+
+namespace zero::testing {
+
+/// A thread that trains: its own allocations are LibTorch's and the test's, and do not count but
+/// inside a LibraryScope. Those of a thread without a TrainingThread always count.
+class TrainingThread {
+ public:
+  TrainingThread();
+  ~TrainingThread();
+  TrainingThread(const TrainingThread&) = delete;
+  TrainingThread& operator=(const TrainingThread&) = delete;
+};
+
+/// From enter to leave this thread runs the library: its allocations and page faults count.
+void enter_library() noexcept;
+void leave_library() noexcept;
+
+struct Costs {
+  std::int64_t allocations = 0;  ///< By whichever thread, where they count.
+  std::int64_t faults = 0;       ///< Minor page faults of training threads inside the library.
+};
+
+/// Since the last call, in the whole process.
+Costs take_costs() noexcept;
+
+/// Minor page faults so far of all threads that are no TrainingThread.
+std::int64_t faults_of_other_threads();
+
+}  // namespace zero::testing
