@@ -14,10 +14,11 @@ REPOSITORY, BUILD, COMPILER, *TORCH_INCLUDES = sys.argv[1:]
 
 # What a folder may include, besides itself.
 CORE = {"libzero/base"}
-COLLECTIVE = CORE | {"libzero/layout", "libzero/collective"}
+COLLECTIVE = CORE | {"libzero/layout", "libzero/kernels", "libzero/collective"}
 MAY_INCLUDE = {
     "libzero/base": set(),
     "libzero/layout": CORE,
+    "libzero/kernels": CORE,
     "libzero/collective": COLLECTIVE,
     "libzero/collective/testing": COLLECTIVE,
     "libzero/optim": COLLECTIVE | {"checkpoint", "checkpoint/ranks", "checkpoint/tools"},

@@ -43,13 +43,13 @@ std::string size_text(std::int64_t bytes) {
 
 void report(const Race& race, const Times& times, int ranks, Json& results) {
   const std::string job = race.operation + "." + std::string(name_of(race.dtype)) + "." +
-                          size_text(race.bytes) + ".n" + std::to_string(ranks);
+                          size_text(race.bytes) + ".shm_to_";
   for (std::size_t i = 1; i < race.contenders.size(); ++i) {
     const std::string& theirs = race.contenders[i].name;
     const double value = median_ratio(times[0], times[i]);
     const Json limit = limit_of(race, theirs);
     results.push_back(
-        {{"id", job + ".shm_to_" + theirs},
+        {{"id", job + theirs + ".n" + std::to_string(ranks)},
          {"what", "time over shared memory / time of " + theirs},
          {"value", value},
          {"limit", limit},

@@ -5,15 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "libzero/base/convert_floats.h"
 #include "libzero/base/error.h"
 #include "libzero/kernels/block_norm.h"
+#include "libzero/kernels/cast.h"
 
 namespace zero {
 namespace {
 
 void sum_and_round(Parts parts, DType dtype, std::span<void* const> outs, std::int64_t count) {
-  const FloatType type = float_type_of(dtype);
   float scratch[kEpilogueBlock];
   std::vector<const void*> at(parts.size());
   for (std::int64_t begin = 0; begin < count; begin += kEpilogueBlock) {
@@ -22,12 +21,8 @@ void sum_and_round(Parts parts, DType dtype, std::span<void* const> outs, std::i
     for (std::size_t p = 0; p < parts.size(); ++p)
       at[p] = static_cast<const std::byte*>(parts[p]) + offset;
     sum_parts(at, dtype, scratch, piece, false, nullptr);
-    const auto sums = std::as_bytes(std::span(scratch, static_cast<std::size_t>(piece)));
-    for (void* out : outs) {
-      convert_floats(FloatType::kFloat32, sums, type,
-                     {static_cast<std::byte*>(out) + offset,
-                      static_cast<std::size_t>(piece * size_of(dtype))});
-    }
+    for (void* out : outs)
+      cast_elements(scratch, DType::kFloat32, static_cast<std::byte*>(out) + offset, dtype, piece);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "libzero/base/float16.h"
 #include "libzero/kernels/adamw.h"
 #include "libzero/kernels/block_norm.h"
+#include "libzero/kernels/cast.h"
 #include "libzero/kernels/sum.h"
 
 namespace zero {
@@ -198,6 +199,22 @@ TEST_P(InstructionSetsFormat, FloatsOfAllMagnitudesAreRoundedAsInPlainCode) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       ASSERT_EQ(low[i], narrow(values[i])) << hwy::TargetName(target) << ", " << values[i];
     }
+  }
+}
+
+TEST_P(InstructionSetsFormat, FloatsAreCastWithTheBitsOfPlainCode) {
+  const auto narrow = GetParam() == DType::kBFloat16 ? bfloat16_from_float : float16_from_float;
+  std::vector<float> values = wild_floats(100003, 9);
+  values.push_back(std::nanf(""));
+  for (const std::int64_t target : instruction_sets()) {
+    const OnInstructionSet scope(target);
+    std::vector<std::uint16_t> low(values.size() + 1, 0xabcd);
+    cast_elements(values.data(), DType::kFloat32, low.data(), GetParam(),
+                  static_cast<std::int64_t>(values.size()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(low[i], narrow(values[i])) << hwy::TargetName(target) << ", " << values[i];
+    }
+    ASSERT_EQ(low.back(), 0xabcd);
   }
 }
 

@@ -9,10 +9,10 @@ namespace {
 
 using zero::testing::register_collective_conformance;
 
-const bool kRegistered = register_collective_conformance({"shm", make_world, {1, 2, 3, 5, 8}});
+const bool registered = register_collective_conformance({"shm", make_world, {1, 2, 3, 5, 8}});
 
 // For ThreadSanitizer, and as quick elsewhere.
-const bool kOneMapping =
+const bool one_mapping =
     register_collective_conformance({"shm_one_mapping", make_world_on_one_mapping, {3}});
 
 }  // namespace

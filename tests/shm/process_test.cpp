@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kLong{20'000};
-const std::string kLarge = " 2097152";  // elements a rank: many times what all rows hold
+const std::string large = " 2097152";  // elements a rank: many times what all rows hold
 
 class Processes {
  public:
@@ -60,9 +60,9 @@ TEST(ShmProcesses, LeaveInGoodOrder) {
 
 TEST(ShmProcesses, KilledInTheMiddleIsNamedByTheOthersWithinASecond) {
   Processes ranks(3, kLong);
-  ranks[0].tell("reduce_scatter" + kLarge);
-  ranks[1].tell("stall" + kLarge);
-  ranks[2].tell("reduce_scatter" + kLarge);
+  ranks[0].tell("reduce_scatter" + large);
+  ranks[1].tell("stall" + large);
+  ranks[2].tell("reduce_scatter" + large);
   ASSERT_EQ(ranks[1].answer(), "middle");
   const auto start = Clock::now();
   ranks[1].signal(SIGKILL);
@@ -89,9 +89,9 @@ TEST(ShmProcesses, StoppedInTheMiddleIsNamedAtTheTimeout) {
   constexpr milliseconds kTimeout{1500};
   Processes ranks(3, kTimeout);
   const auto start = Clock::now();
-  ranks[0].tell("stall" + kLarge);
-  ranks[1].tell("reduce_scatter" + kLarge);
-  ranks[2].tell("reduce_scatter" + kLarge);
+  ranks[0].tell("stall" + large);
+  ranks[1].tell("reduce_scatter" + large);
+  ranks[2].tell("reduce_scatter" + large);
   ASSERT_EQ(ranks[0].answer(), "middle");
   const auto middle = Clock::now();
   ranks[0].signal(SIGSTOP);
@@ -179,8 +179,8 @@ std::set<std::string> shared_files() {
 TEST(ShmProcesses, AllKilledInTheMiddleLeaveNothingBehind) {
   const auto before = shared_files();
   Processes ranks(2, kLong);
-  ranks[0].tell("stall" + kLarge);
-  ranks[1].tell("reduce_scatter" + kLarge);
+  ranks[0].tell("stall" + large);
+  ranks[1].tell("reduce_scatter" + large);
   ASSERT_EQ(ranks[0].answer(), "middle");
   for (const int rank : {0, 1}) ranks[rank].signal(SIGKILL);
   for (const int rank : {0, 1}) EXPECT_EQ(ranks[rank].finish(), -SIGKILL);
