@@ -60,6 +60,7 @@ class Bench:
     def kernels(self):
         rounds = "5" if self.args.quick else "15"
         self.figures += self.json_of([self.program("kernels_benchmark"), "--rounds", rounds], "kernels_benchmark")
+        self.figures += self.json_of([self.program("optim_benchmark"), "--rounds", rounds], "optim_benchmark")
 
     def collectives(self):
         for ranks in (2, 4):
