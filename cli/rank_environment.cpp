@@ -11,6 +11,10 @@ namespace {
 // such blocks and gives them back at once, and the kernel clears and faults them in again, 4 KiB at
 // a time.
 constexpr const char* kMallocThreshold = "1073741824";
+// An aligned block leaves a splinter in front of it. The threads' caches of small blocks keep
+// splinters from being joined with what lies beside them, so that the place of a freed gradient
+// does not fit the next one, and the heap grows by one gradient after the other.
+constexpr const char* kMallocTunables = "glibc.malloc.tcache_count=0";
 
 }  // namespace
 
@@ -35,6 +39,7 @@ Variables rank_environment(Variables base, const RunSettings& settings, const Tr
   if (identity.terminal) variables["ZERO_RUN_TERMINAL"] = "1";
   variables.emplace("MALLOC_MMAP_THRESHOLD_", kMallocThreshold);
   variables.emplace("MALLOC_TRIM_THRESHOLD_", kMallocThreshold);
+  variables.emplace("GLIBC_TUNABLES", kMallocTunables);
   return variables;
 }
 

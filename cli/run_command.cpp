@@ -27,7 +27,8 @@ TORCHELASTIC_RUN_ID, TORCHELASTIC_RESTART_COUNT; ZERO_STORE and ZERO_SECRET, by 
 meet; OMP_NUM_THREADS and MKL_NUM_THREADS (from --threads); ZERO_RUN_TERMINAL=1 where stderr is a
 terminal. MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ are set to 1 GiB unless you have set
 them: large tensors then reuse memory instead of having the kernel clear new pages each time; ranks
-hold on to memory that they have freed.
+hold on to memory that they have freed. So that it can be reused whole, GLIBC_TUNABLES turns the C
+library's caches of small blocks per thread off, unless you have set it.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to every rank. After SIGINT or SIGTERM
 ranks have the time of --grace to save and end (with exit code 0, if the run's shall be 0); a second
@@ -88,7 +89,8 @@ Command add_run_command(CLI::App& app, const std::vector<std::string>& program) 
       ->required()
       ->type_name("N")
       ->check(in_range(1, 4096));
-  run->add_option("--backend", settings->backend, "How ranks talk: auto, shm, gloo (sets ZERO_BACKEND)")
+  run->add_option("--backend", settings->backend,
+                  "How ranks talk: auto, shm, gloo (sets ZERO_BACKEND)")
       ->type_name("NAME");
   run->add_option("--threads", settings->threads,
                   "Threads of each rank (default 1); part of what makes runs repeatable")

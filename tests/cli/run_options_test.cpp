@@ -114,12 +114,15 @@ TEST(RunEnvironment, TellsEachRankWhoItIs) {
       {"-n", "2", "--threads", "3", "--timeout", "7", "--backend", "gloo", "--", "sh", "-c",
        "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $OMP_NUM_THREADS "
        "$MKL_NUM_THREADS $ZERO_TIMEOUT $ZERO_BACKEND $TORCHELASTIC_RESTART_COUNT "
-       "${ZERO_RUN_TERMINAL:-none} $MALLOC_TRIM_THRESHOLD_ $MALLOC_MMAP_THRESHOLD_"});
+       "${ZERO_RUN_TERMINAL:-none} $MALLOC_TRIM_THRESHOLD_ $MALLOC_MMAP_THRESHOLD_ "
+       "$GLIBC_TUNABLES"});
   auto lines = lines_of(result.out);
   std::sort(lines.begin(), lines.end());
-  EXPECT_THAT(lines, ::testing::ElementsAre(
-                         "[0] 0/2 0/2 127.0.0.1 3 3 7 gloo 0 none 1073741824 1073741824",
-                         "[1] 1/2 1/2 127.0.0.1 3 3 7 gloo 0 none 1073741824 1073741824"));
+  EXPECT_THAT(
+      lines, ::testing::ElementsAre("[0] 0/2 0/2 127.0.0.1 3 3 7 gloo 0 none 1073741824 1073741824 "
+                                    "glibc.malloc.tcache_count=0",
+                                    "[1] 1/2 1/2 127.0.0.1 3 3 7 gloo 0 none 1073741824 1073741824 "
+                                    "glibc.malloc.tcache_count=0"));
 }
 
 TEST(RunEnvironment, OneThreadARankUnlessTold) {
@@ -130,9 +133,10 @@ TEST(RunEnvironment, OneThreadARankUnlessTold) {
 }
 
 TEST(RunEnvironment, WhatTheUserSaysAboutMallocStands) {
-  const Result result = zero_run({"-n", "1", "--", "sh", "-c", "echo $MALLOC_TRIM_THRESHOLD_"},
-                                 {{"MALLOC_TRIM_THRESHOLD_", "12345"}});
-  EXPECT_EQ(result.out, "[0] 12345\n");
+  const Result result = zero_run(
+      {"-n", "1", "--", "sh", "-c", "echo $MALLOC_TRIM_THRESHOLD_ $GLIBC_TUNABLES"},
+      {{"MALLOC_TRIM_THRESHOLD_", "12345"}, {"GLIBC_TUNABLES", "glibc.malloc.tcache_count=3"}});
+  EXPECT_EQ(result.out, "[0] 12345 glibc.malloc.tcache_count=3\n");
 }
 
 TEST(RunEnvironment, SecretAndRunDifferFromRunToRunAndAreSharedByTheRanks) {

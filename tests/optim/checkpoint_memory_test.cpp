@@ -25,27 +25,27 @@ TEST(CheckpointMemory, ALoadHoldsTheShardOnceMoreAndLetsTheOldOneGo) {
     on_jobs(1, {.dtype = dtype}, [&](Job& job) {
       job.train(1);
       job.optimizer->save(*store);
-      const std::int64_t before = live_aligned_bytes();
+      const std::int64_t before = live_library_bytes();
       std::int64_t peak = 0;
       FaultyStore watched(*store, {.read = [&](std::int32_t, std::string_view) {
-        peak = std::max(peak, live_aligned_bytes());
+        peak = std::max(peak, live_library_bytes());
       }});
       job.optimizer->load(watched, 1);
       std::int64_t elements = 0;
       for (const Bucket& bucket : job.optimizer->layout().buckets()) elements += bucket.numel;
       EXPECT_EQ(peak - before, 3 * 4 * elements + bytes_of_values(job));
-      EXPECT_EQ(live_aligned_bytes(), before);
+      EXPECT_EQ(live_library_bytes(), before);
     });
   }
 }
 
 TEST(CheckpointMemory, OfASaveIsThatOfTensorsThatAreNotInOnePiece) {
   on_jobs(1, {}, [&](Job& job) {
-    const std::int64_t before = live_aligned_bytes();
+    const std::int64_t before = live_library_bytes();
     const CheckpointState state = CheckpointAccess(*job.optimizer).state({});
     EXPECT_EQ(state.part.refusal, "");
     const auto bytes = [](const torch::Tensor& t) { return static_cast<std::int64_t>(t.nbytes()); };
-    EXPECT_EQ(live_aligned_bytes() - before,
+    EXPECT_EQ(live_library_bytes() - before,
               bytes(job.model->mixed) + bytes(job.model->bias) + bytes(job.model->table));
   });
 }
