@@ -59,7 +59,8 @@ class Bench:
 
     def kernels(self):
         rounds = "5" if self.args.quick else "15"
-        self.figures += self.json_of([self.program("kernels_benchmark"), "--rounds", rounds], "kernels_benchmark")
+        for name in ("kernels_benchmark", "optim_benchmark"):
+            self.figures += self.json_of([self.program(name), "--rounds", rounds], name)
 
     def collectives(self):
         for ranks in (2, 4):
