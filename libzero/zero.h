@@ -10,4 +10,5 @@
 #include "libzero/optim/optimizer.h"
 #include "libzero/train/checkpointer.h"
 #include "libzero/train/device.h"
+#include "libzero/train/micro_batch_random.h"
 #include "libzero/train/stop_signals.h"

@@ -83,7 +83,7 @@ class Bench:
             command = [python, os.path.join(HERE, "..", "peers", "compare.py"), self.args.bin, "--workload", workload, "--accumulate",
                        str(accumulate), "--rounds", "1" if self.args.quick else "5", "--steps", "4" if self.args.quick else "8"]
             if self.args.quick:
-                command += ["--only", "libzero_1", "libzero_2", "ddp_fused", "ddp_zero", "fsdp2", "deepspeed_2"]
+                command += ["--only", "libzero_1", "libzero_2", "libzero_2_no_sync", "ddp_fused", "ddp_zero", "fsdp2", "deepspeed_2"]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             comparison = json.loads(done.stdout)
             self.figures += figures.of_peers(comparison)

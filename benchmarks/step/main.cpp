@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -31,6 +32,7 @@ struct Flags {
   std::string backend = "auto";
   std::string communication = "early";
   int threads_world = 0;
+  bool no_sync = false;
 };
 
 std::int64_t resident_kib() {
@@ -58,6 +60,7 @@ Options optimizer_options(const Flags& flags) {
   options.stage(flags.stage).clip_norm(1.0).bucket_bytes(flags.bucket_mib << 20);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
   if (flags.communication == "late") options.defer_reduction(true);
+  if (flags.no_sync) options.deterministic(false);
   return options;
 }
 
@@ -79,6 +82,8 @@ nlohmann::ordered_json measure(const Flags& flags, std::shared_ptr<Collective> c
     const double start_cpu = process_seconds();
     for (int micro = 0; micro < flags.accumulate; ++micro) {
       const auto at = static_cast<std::size_t>(i % 2 * flags.accumulate + micro);
+      std::optional<Optimizer::NoSync> local;
+      if (flags.no_sync && micro + 1 < flags.accumulate) local.emplace(optimizer.no_sync());
       optimizer.backward(workload.loss(batches[at]));
     }
     const StepResult result = optimizer.step();
@@ -137,6 +142,7 @@ int run(int argc, char** argv) {
                  "early: while backward runs; late: when it has ended; none: results are wrong")
       ->check(CLI::IsMember({"early", "late", "none"}))
       ->capture_default_str();
+  app.add_flag("--no-sync", flags.no_sync, "one reduction a step, as DDP does with no_sync()");
   app.add_option("--threads-world", flags.threads_world,
                  "so many ranks as threads of this process; 0: the ranks of the environment")
       ->check(CLI::Range(0, 64))

@@ -10,6 +10,19 @@ namespace {
 
 constexpr std::int64_t kEvaluationBatch = 16;
 
+/// Without dropout and gradients, while one lives.
+class Evaluating {
+ public:
+  explicit Evaluating(MiniGpt& model) : model_(model) { model_->eval(); }
+  ~Evaluating() { model_->train(); }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  MiniGpt& model_;
+  const torch::NoGradGuard no_grad_;
+};
+
 /// Rank r computed item i * size + r; returns them all in order.
 std::vector<double> gather_in_order(const std::vector<double>& mine, zero::Collective& comm) {
   const std::size_t each = mine.size();
@@ -35,7 +48,7 @@ torch::Tensor batch_of(const Windows& windows, const std::vector<std::int64_t>& 
 }
 
 double evaluate(MiniGpt& model, const Windows& windows, zero::Collective& comm) {
-  const torch::NoGradGuard no_grad;
+  const Evaluating evaluating(model);
   const std::int64_t batches = (windows.count() + kEvaluationBatch - 1) / kEvaluationBatch;
   const std::int64_t per_rank = (batches + comm.size() - 1) / comm.size();
   std::vector<double> sums(static_cast<std::size_t>(per_rank), 0.0);
@@ -55,7 +68,7 @@ double evaluate(MiniGpt& model, const Windows& windows, zero::Collective& comm) 
 }
 
 std::string generate(MiniGpt& model, std::int64_t count, std::int64_t context, std::uint64_t seed) {
-  const torch::NoGradGuard no_grad;
+  const Evaluating evaluating(model);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   std::vector<std::int64_t> tokens{'\n'};
   for (std::int64_t i = 0; i < count; ++i) {

@@ -33,7 +33,8 @@ void declare_data(CLI::App& app, Flags& flags) {
   app.add_option("--micro-batch", flags.micro_batch, "Sequences per backward call")
       ->check(at_least(1))
       ->group(group);
-  app.add_option("--seed", flags.seed, "Of initial weights, sample order and generated text")
+  app.add_option("--seed", flags.seed,
+                 "Of initial weights, sample order, dropout and generated text")
       ->group(group);
 }
 
@@ -42,6 +43,9 @@ void declare_model(CLI::App& app, Flags& flags) {
   app.add_option("--layers", flags.layers)->check(at_least(1))->group(group);
   app.add_option("--width", flags.width, "A multiple of --heads")->check(at_least(1))->group(group);
   app.add_option("--heads", flags.heads)->check(at_least(1))->group(group);
+  app.add_option("--dropout", flags.dropout, "Of embeddings, attention and residual branches")
+      ->check(between(0.0, 0.999))
+      ->group(group);
 }
 
 void declare_run(CLI::App& app, Flags& flags) {
@@ -124,6 +128,16 @@ void declare_sharding(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--wire", flags.wire, "Of gradients between ranks; auto: as the parameters")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
+      ->group(group);
+  app.add_option("--bucket-mib", flags.bucket_mib, "Largest buckets of gradients")
+      ->check(between(0.0001, 1e6))
+      ->group(group);
+  app.add_flag("--defer-reduction", flags.defer_reduction,
+               "Reduce after backward instead of during it")
+      ->group(group);
+  app.add_option("--checksum-every", flags.checksum_every,
+                 "Steps after which all ranks compare their parameters; 0: never")
+      ->check(at_least(0))
       ->group(group);
 }
 

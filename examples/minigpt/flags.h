@@ -13,6 +13,7 @@ struct Flags {
   std::int64_t width = 128;
   std::int64_t heads = 4;
   std::int64_t context = 128;
+  double dropout = 0.0;  ///< Probability.
   std::int64_t steps = 400;
   std::int64_t stop_after = 0;  ///< 0: run to the end.
   int threads = 1;
@@ -28,6 +29,9 @@ struct Flags {
   int stage = 2;
   std::string precision = "auto";
   std::string wire = "auto";
+  double bucket_mib = 25.0;
+  bool defer_reduction = false;
+  std::int64_t checksum_every = 0;  ///< Steps; 0: never.
   std::uint64_t seed = 1;
   std::string checkpoint;       ///< Empty: nothing is saved.
   std::int64_t save_every = 0;  ///< Steps; 0: only after the last.

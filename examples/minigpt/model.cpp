@@ -6,8 +6,17 @@ namespace minigpt {
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
+namespace {
 
-BlockImpl::BlockImpl(const ModelOptions& options) : heads_(options.heads) {
+/// Without dropout it draws nothing.
+torch::Tensor drop(const torch::Tensor& x, double probability, bool is_training) {
+  return probability > 0 && is_training ? torch::dropout(x, probability, /*train=*/true) : x;
+}
+
+}  // namespace
+
+BlockImpl::BlockImpl(const ModelOptions& options)
+    : heads_(options.heads), dropout_(options.dropout) {
   const std::int64_t width = options.width;
   ln1 = register_module("ln1", nn::LayerNorm(nn::LayerNormOptions({width})));
   qkv = register_module("qkv", nn::Linear(width, 3 * width));
@@ -21,10 +30,12 @@ torch::Tensor BlockImpl::forward(torch::Tensor x) {
   const auto batch = x.size(0), time = x.size(1), width = x.size(2);
   auto heads =
       qkv(ln1(x)).view({batch, time, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4}).unbind(0);
-  auto attended = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], /*attn_mask=*/{},
-                                                   /*dropout_p=*/0.0, /*is_causal=*/true);
-  x = x + proj(attended.transpose(1, 2).reshape({batch, time, width}));
-  return x + fc_out(torch::gelu(fc(ln2(x))));
+  auto attended =
+      at::scaled_dot_product_attention(heads[0], heads[1], heads[2], /*attn_mask=*/{},
+                                       is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+  const auto mixed = proj(attended.transpose(1, 2).reshape({batch, time, width}));
+  x = x + drop(mixed, dropout_, is_training());
+  return x + drop(fc_out(torch::gelu(fc(ln2(x)))), dropout_, is_training());
 }
 
 TiedHeadImpl::TiedHeadImpl(const torch::Tensor& embedding)
@@ -62,6 +73,7 @@ MiniGptImpl::MiniGptImpl(const ModelOptions& options) : options_(options) {
 torch::Tensor MiniGptImpl::forward(const torch::Tensor& tokens) {
   auto positions = torch::arange(tokens.size(1), tokens.options());
   auto x = token_embedding(tokens) + position_embedding(positions);
+  x = drop(x, options_.dropout, is_training());
   for (const auto& block : *blocks) x = block->as<Block>()->forward(x);
   return head(ln_f(x));
 }

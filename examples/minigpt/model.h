@@ -13,6 +13,7 @@ struct ModelOptions {
   std::int64_t width = 128;  ///< A multiple of heads.
   std::int64_t heads = 4;
   std::int64_t context = 128;  ///< Longest sequence.
+  double dropout = 0.0;        ///< In training: of embeddings, attention and residual branches.
 
   static constexpr std::int64_t kVocabulary = 256;
 };
@@ -25,6 +26,7 @@ class BlockImpl : public torch::nn::Module {
 
  private:
   std::int64_t heads_;
+  double dropout_;
   torch::nn::LayerNorm ln1{nullptr}, ln2{nullptr};
   torch::nn::Linear qkv{nullptr}, proj{nullptr}, fc{nullptr}, fc_out{nullptr};
 };

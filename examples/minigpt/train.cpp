@@ -53,7 +53,10 @@ double learning_rate(const Flags& flags, std::int64_t step) {
 
 zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& adamw) {
   zero::Options options;
-  options.stage(flags.stage).clip_norm(flags.clip);
+  options.stage(flags.stage).clip_norm(flags.clip).checksum_every(flags.checksum_every);
+  options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
+  options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
+  options.defer_reduction(flags.defer_reduction);
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
   const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) {
@@ -63,14 +66,16 @@ zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& ad
   return options;
 }
 
-/// The rank's share of one step: micro-batch i of the global batch belongs to rank i mod size.
+/// The rank's share of one step: micro-batch i of the global batch belongs to rank i mod size, and
+/// draws the same random numbers on whichever rank that is.
 void backward_of(zero::Optimizer& optimizer, MiniGpt& model, const Windows& windows,
-                 const std::vector<std::int64_t>& samples, std::int64_t micro_batch,
+                 const std::vector<std::int64_t>& samples, const Flags& flags,
                  const zero::Collective& comm) {
-  for (std::int64_t begin = comm.rank() * micro_batch;
-       begin < static_cast<std::int64_t>(samples.size()); begin += comm.size() * micro_batch) {
-    const std::vector<std::int64_t> micro(samples.begin() + begin,
-                                          samples.begin() + begin + micro_batch);
+  const std::int64_t micro_batches = flags.batch / flags.micro_batch;
+  for (std::int64_t i = comm.rank(); i < micro_batches; i += comm.size()) {
+    const auto begin = samples.begin() + i * flags.micro_batch;
+    const std::vector<std::int64_t> micro(begin, begin + flags.micro_batch);
+    const zero::MicroBatchRandom random(flags.seed, optimizer.steps_taken(), i);
     optimizer.backward(model->loss(batch_of(windows, micro)));
   }
 }
@@ -136,7 +141,8 @@ class Training {
 
   static MiniGpt make_model(const Flags& flags, torch::Dtype dtype) {
     torch::manual_seed(flags.seed);
-    MiniGpt model(ModelOptions{flags.layers, flags.width, flags.heads, flags.context});
+    MiniGpt model(
+        ModelOptions{flags.layers, flags.width, flags.heads, flags.context, flags.dropout});
     model->to(dtype);
     return model;
   }
@@ -172,7 +178,7 @@ class Training {
     const auto start = std::chrono::steady_clock::now();
     const double lr = learning_rate(flags_, optimizer_.steps_applied() + 1);
     for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
-    backward_of(optimizer_, model_, data_.training, samples, flags_.micro_batch, *comm_);
+    backward_of(optimizer_, model_, data_.training, samples, flags_, *comm_);
     checkpoints_.request_stop_if_signalled();
     const zero::StepResult result = optimizer_.step();
     if (is_speaker_) tell(step, lr, start, samples, result);

@@ -30,7 +30,8 @@ NamedValues values_of(const Flags& flags) {
           {"--beta1", text_of_number(flags.beta1)},
           {"--beta2", text_of_number(flags.beta2)},
           {"--clip", text_of_number(flags.clip)},
-          {"--wire", flags.wire}};
+          {"--wire", flags.wire},
+          {"--dropout", text_of_number(flags.dropout)}};
 }
 
 /// A file may hold anything, and a terminal would obey.

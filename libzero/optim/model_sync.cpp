@@ -92,6 +92,7 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   facts.push_back("option bucket_bytes " + text(options.bucket_bytes()));
   facts.push_back("option first_bucket_bytes " + text(options.first_bucket_bytes()));
   facts.push_back("option shard_alignment " + text(options.shard_alignment()));
+  facts.push_back("option checksum_every " + text(options.checksum_every()));
   facts.push_back("option checkpoint_timeout " + text(options.checkpoint_timeout().count()) +
                   " ms");
   add_scaler_facts(options.loss_scaler(), facts);
@@ -128,6 +129,9 @@ void require_valid(const AdamWOptions& defaults, const Options& options) {
   }
   ZERO_REQUIRE(options.stage() >= 0 && options.stage() <= 2,
                "optimizer: stage must be 0, 1 or 2: " + text(options.stage()));
+  ZERO_REQUIRE(options.checksum_every() >= 0,
+               "optimizer: checksum_every must be at least 0 (0 turns it off): " +
+                   text(options.checksum_every()));
   ZERO_REQUIRE(options.checkpoint_timeout().count() > 0,
                "optimizer: checkpoint_timeout must be longer than nothing: " +
                    text(options.checkpoint_timeout().count()) + " ms");

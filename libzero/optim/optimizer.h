@@ -139,7 +139,7 @@ class Optimizer : public torch::optim::Optimizer {
   /// out of backward() already), a backward that threw, unused parameters where they are an error,
   /// a sum of weights of 0, and options of parameter groups that are out of range or differ between
   /// ranks. Throws zero::Error on every rank when LossScalerOptions::max_consecutive_skips is
-  /// reached.
+  /// reached, and when ranks hold different parameters (Options::checksum_every).
   StepResult step();
 
   /// For code written against torch::optim::Optimizer: the closure, if any, must call backward()

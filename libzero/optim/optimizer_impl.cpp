@@ -55,6 +55,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       buffers_(buffers),
       layout_(std::move(plan.layout)),
       scaler_(plan.scaler),
+      replicas_(options.checksum_every()),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
@@ -119,6 +120,7 @@ void Optimizer::Impl::die(std::string_view consequence, const char* why) {
 
 void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   require_alive();
+  replicas_.require_equal("backward");
   ZERO_REQUIRE(loss.defined() && loss.numel() == 1 && loss.is_floating_point(),
                "backward: the loss must be one floating-point number; take its mean or sum");
   ZERO_REQUIRE(loss.requires_grad(),

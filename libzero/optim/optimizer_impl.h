@@ -25,6 +25,7 @@
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
+#include "libzero/optim/replica_check.h"
 #include "libzero/optim/shard_state.h"
 #include "libzero/optim/state_access.h"
 #include "libzero/optim/step_vote.h"
@@ -70,6 +71,7 @@ class Optimizer::Impl {
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
   LossScaler scaler_;
+  ReplicaCheck replicas_;
   PresentGroups groups_;  // of the last step
   std::int64_t steps_applied_ = 0;
   std::int64_t windows_ended_ = 0;  // applied or skipped
@@ -100,6 +102,8 @@ class Optimizer::Impl {
   static void gather_and_step(void* self, std::int32_t bucket);  ///< A Task's function.
   void submit_gather(std::int32_t bucket);
   void mark_parameters_changed();
+  /// See Options::checksum_every. `step` is the number of an applied step.
+  void compare_replicas(std::int64_t step, const char* when);
   void drop_window();
   void discard_window();
   std::optional<double> present_gradient_scale();

@@ -172,6 +172,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
     die(kHalfLoaded, error.what());
   }
   if (!is_equal) die(kHalfLoaded, "load: the parameters differ between ranks afterwards");
+  replicas_.forget();
 }
 
 void Optimizer::Impl::gather_parameters() {

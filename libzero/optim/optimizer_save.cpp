@@ -10,6 +10,7 @@ namespace zero {
 CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
                                                   const TrainerState& trainer) const {
   require_alive();
+  replicas_.require_equal("save");
   std::string refusal = groups.fault;
   if (!calls_.empty()) {
     refusal = "save: in the middle of a window; call step() or zero_grad() first: " +

@@ -141,6 +141,7 @@ StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::st
 StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::string fault) {
   const auto start = Clock::now();
   require_alive();
+  replicas_.require_equal("step");
   const StepTally tally = vote(groups, std::move(fault));
   const Decision decision = decide({.sum_of_squares = tally.sum_of_squares,
                                     .finite = tally.finite,
@@ -156,6 +157,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   result.deterministic = std::all_of(calls_.begin(), calls_.end(), is_reduced);
   gradient_scale_ = scaler_.scale() * static_cast<double>(tally.weight);
   if (decision.apply) {
+    compare_replicas(steps_applied_ + 1, "before the update of step ");
     update(decision.gradient_factor, groups);
     ++steps_applied_;
     result.applied = true;
@@ -176,6 +178,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
                                 number_text(result.next_loss_scale));
   }
   drop_window();
+  if (result.applied) compare_replicas(steps_applied_, "after step ");
   result.comm_seconds = clock_.take();
   result.seconds = seconds_since(start);
   if (scaler_.exhausted()) {
@@ -185,6 +188,19 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
         std::to_string(result.consecutive_skips) + ", the last because " + result.reason);
   }
   return result;
+}
+
+void Optimizer::Impl::compare_replicas(std::int64_t step, const char* when) {
+  if (!replicas_.is_due(step)) return;
+  std::string difference;
+  try {
+    const std::vector<std::uint64_t> hashes = hashes_of_parameters(table_);
+    difference = clock_.timed([&] { return difference_on_ranks(hashes, table_, *comm_); });
+  } catch (const std::exception& error) {  // a rank that has its answer updates at once
+    die(kParametersMixed, error.what());
+  }
+  if (!difference.empty()) discard_window();
+  replicas_.conclude(difference, when + std::to_string(step));
 }
 
 void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptions>& groups) {

@@ -76,6 +76,15 @@ struct Options {
   TORCH_ARG(std::int64_t, first_bucket_bytes) = std::int64_t{1} << 20;
   /// Elements; other values than 4096 give up equal bits over world sizes (see LayoutOptions).
   TORCH_ARG(std::int64_t, shard_alignment) = 4096;
+  /// Every how many applied steps the ranks compare their parameters, byte for byte by a 64-bit
+  /// hash of each, frozen ones too; 0: never. Twice in such a step: as backward used them, since
+  /// the update of stages 1 and 2 writes over what one rank has damaged, and as the update leaves
+  /// them. On a difference step() throws Error on every rank, naming the first parameter that
+  /// differs, the step and which ranks hold what; found before the update, it was not made. From
+  /// then on backward(), step() and whatever saves throw Error, too, until load() has put a
+  /// checkpoint in place. Costs two readings of the model and a tiny all-reduce
+  /// (docs/determinism.md).
+  TORCH_ARG(std::int64_t, checksum_every) = 0;
   /// How long ranks wait for one another in save(), load() and Checkpointer, so that a slow disk is
   /// not taken for a dead rank; where the communicator's own timeout is longer, that counts.
   TORCH_ARG(std::chrono::milliseconds, checkpoint_timeout) = std::chrono::minutes(30);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace minigpt {
@@ -81,6 +82,73 @@ TEST(MiniGpt, LossIsTheMeanCrossEntropyOfEachNextByte) {
     }
   }
   EXPECT_NEAR(model->loss(windows).item<double>(), sum / 16, 1e-5);
+}
+
+torch::Tensor loss_with(double dropout, bool is_training, std::uint64_t seed) {
+  ModelOptions options = kOptions;
+  options.dropout = dropout;
+  torch::manual_seed(1);
+  MiniGpt model(options);
+  model->train(is_training);
+  torch::manual_seed(seed);
+  return model->loss(torch::arange(4 * 33).view({4, 33}) * 11 % 256);
+}
+
+TEST(MiniGpt, DropoutDrawsInTrainingAlone) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor without = loss_with(0, true, 1);
+  EXPECT_FALSE(torch::equal(loss_with(0.5, true, 1), without));
+  EXPECT_FALSE(torch::equal(loss_with(0.5, true, 1), loss_with(0.5, true, 2)));
+  EXPECT_TRUE(torch::equal(loss_with(0.5, true, 1), loss_with(0.5, true, 1)));
+  EXPECT_TRUE(torch::equal(loss_with(0.5, false, 1), without));
+}
+
+TEST(MiniGpt, WithoutDropoutNoRandomNumberIsDrawn) {
+  loss_with(0, true, 5);
+  const torch::Tensor after = torch::rand({4});
+  torch::manual_seed(5);
+  EXPECT_TRUE(torch::equal(after, torch::rand({4})));
+}
+
+/// What a block adds to `x` in training, with the parameters that start with `silenced` set to
+/// zero.
+torch::Tensor branch_of(const torch::Tensor& x, const std::string& silenced) {
+  torch::manual_seed(3);
+  Block block(ModelOptions{.layers = 1, .width = 64, .heads = 1, .context = 32, .dropout = 0.5});
+  for (auto& parameter : block->named_parameters()) {
+    if (parameter.key().starts_with(silenced) || parameter.key() == "proj.bias")
+      parameter.value().zero_();
+  }
+  return block(x) - x;
+}
+
+TEST(MiniGpt, DropoutReachesBothResidualBranchesAndAttention) {
+  const torch::NoGradGuard no_grad;
+  const auto zeros = [](const torch::Tensor& branch) { return branch.eq(0).to(torch::kFloat); };
+  torch::manual_seed(2);
+  const torch::Tensor x = torch::randn({2, 32, 64});
+  EXPECT_NEAR(zeros(branch_of(x, "proj")).mean().item<double>(), 0.5, 0.05);  // the MLP's
+  EXPECT_NEAR(zeros(branch_of(x, "fc_out")).mean().item<double>(), 0.5, 0.05);
+  // One byte attends to itself alone: where that is dropped nothing is left.
+  const torch::Tensor single = torch::randn({400, 1, 64});
+  EXPECT_NEAR(std::get<0>(zeros(branch_of(single, "fc_out")).min(-1)).mean().item<double>(), 0.5,
+              0.15);
+}
+
+TEST(MiniGpt, DropoutReachesTheEmbeddings) {
+  const torch::NoGradGuard no_grad;
+  ModelOptions options = kOptions;
+  options.dropout = 0.5;
+  MiniGpt model(options);
+  for (auto& parameter : model->named_parameters()) {
+    if (parameter.key().find("proj") != std::string::npos ||
+        parameter.key().find("fc_out") != std::string::npos)
+      parameter.value().zero_();
+  }
+  const torch::Tensor windows = torch::arange(4 * 33).view({4, 33}) * 11 % 256;
+  const torch::Tensor training = model->loss(windows);
+  model->eval();
+  EXPECT_FALSE(torch::equal(training, model->loss(windows)));
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ TEST(Trajectory, EveryFlagThatChangedIsNamedWithBothValues) {
   flags.batch = 32;
   flags.lr = 0.1;
   flags.wire = "bf16";
+  flags.dropout = 0.1;
   EXPECT_EQ(changes_of_trajectory(remember_trajectory({}), flags),
-            "--batch 32 (was 16), --lr 0.1 (was 0.001), --wire bf16 (was auto)");
+            "--batch 32 (was 16), --lr 0.1 (was 0.001), --wire bf16 (was auto), "
+            "--dropout 0.1 (was 0)");
 }
 
 TEST(Trajectory, FlagsThatDecideNothingMayChange) {
