@@ -27,6 +27,7 @@ zero_public_target(zero_zero zero
   libzero/optim/step_result.h
   libzero/train/checkpointer.h
   libzero/train/device.h
+  libzero/train/micro_batch_random.h
   libzero/train/stop_signals.h
   libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.

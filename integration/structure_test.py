@@ -43,6 +43,7 @@ LIBRARIES = [
     (re.compile(r"(?:torch|ATen|c10)/"), "LibTorch", {"libzero/optim", "libzero/train", "examples"}),
     (re.compile(r"gloo/"), "Gloo", {"backends/gloo"}),
     (re.compile(r"boost/"), "Boost", {"backends/rendezvous"}),
+    (re.compile(r"hwy/"), "Highway", {"libzero/kernels"}),
     (re.compile(r"hdf5|H5"), "HDF5", {"checkpoint"}),
     (re.compile(r"CLI/"), "a library for programs", {"cli", "examples"}),
     (re.compile(r"nlohmann/"), "a library for JSON", {"checkpoint", "cli", "examples"}),

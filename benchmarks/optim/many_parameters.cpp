@@ -103,7 +103,7 @@ Contender contender(const std::vector<std::int64_t>& sizes, int world_size) {
 
 Comparison many_parameters(int world_size) {
   return {
-      "step.many_parameters.world_" + std::to_string(world_size),
+      "step.many_parameters.n" + std::to_string(world_size),
       "step() of 5,000 parameters of 1,000 to 2,000 elements against one of as many elements, " +
           std::to_string(world_size) + " ranks",
       1.5, contender(small_sizes(), world_size), contender(one_size(), world_size)};

@@ -9,8 +9,8 @@
 // Compiles this file once for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "libzero/kernels/cast.cpp"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 #include "libzero/kernels/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();

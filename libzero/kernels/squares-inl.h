@@ -8,7 +8,7 @@
 
 /// The sixteen lanes of block_sum_of_squares().
 
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 #include "libzero/kernels/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();

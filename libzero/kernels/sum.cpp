@@ -9,9 +9,9 @@
 // Compiles this file once for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "libzero/kernels/sum.cpp"
-#include "hwy/cache_control.h"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 #include "libzero/kernels/squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();

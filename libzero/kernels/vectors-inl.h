@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mutex>
+
 #include "libzero/collective/recorder.h"
 #include "libzero/collective/self.h"
 #include "tests/optim/misuse_support.h"
@@ -125,8 +127,11 @@ TEST(NoSync, SixteenBitGradientsAreAddedUpInFloat32) {
 Snapshot trained_toy(int world_size, int stage, const std::string& calls, bool deterministic,
                      torch::Dtype dtype = torch::kFloat) {
   Snapshot result;
+  std::mutex mutex;
   on_ranks(world_size, [&](const Comm& comm) {
+    std::unique_lock lock(mutex);  // the default generator belongs to the process
     ToyModel model(dtype);
+    lock.unlock();
     Optimizer optimizer(*model, AdamWOptions(1e-2), toy_options(stage).deterministic(deterministic),
                         comm);
     for (std::int64_t step = 0; step < 4; ++step) {
