@@ -59,13 +59,8 @@ class Bench:
 
     def kernels(self):
         rounds = "5" if self.args.quick else "15"
-<<<<<<< HEAD
-        self.figures += self.json_of([self.program("kernels_benchmark"), "--rounds", rounds], "kernels_benchmark")
-        self.figures += self.json_of([self.program("optim_benchmark"), "--rounds", rounds], "optim_benchmark")
-=======
         for name in ("kernels_benchmark", "optim_benchmark"):
             self.figures += self.json_of([self.program(name), "--rounds", rounds], name)
->>>>>>> wt-hot
 
     def collectives(self):
         for ranks in (2, 4):
