@@ -84,7 +84,8 @@ int arrivals_before_the_first_reduction(int stage) {
   on_ranks(2, [&](const Comm& comm) {
     std::vector<NamedTensor> parameters;
     for (int i = 0; i < kParameters; ++i)
-      parameters.push_back({"p" + std::to_string(i), testing::parameter({1, 1, 1, 1})});
+      parameters.push_back(
+          {std::string(1, static_cast<char>('a' + i)), testing::parameter({1, 1, 1, 1})});
     Optimizer optimizer(parameters, {}, AdamWOptions(0.1),
                         testing::fine_options(stage).bucket_bytes(16).first_bucket_bytes(16), comm);
     auto loss = torch::zeros({});
