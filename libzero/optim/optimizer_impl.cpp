@@ -10,14 +10,6 @@
 namespace zero {
 namespace {
 
-/// Bytes of gradients that may wait for the network: two buckets. Little memory is not worth a
-/// wait: backward would stand still until the other ranks call it, too.
-std::int64_t most_waiting(std::int64_t bucket_bytes) {
-  constexpr std::int64_t kLittle = std::int64_t{8} << 20;
-  constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
-  return std::max(kLittle, std::min(bucket_bytes, kNoLimit) * 2);
-}
-
 /// Keeps sums of weights far from the limits of int64, whatever the number of calls and ranks.
 constexpr std::int64_t kMaxWeight = std::int64_t{1} << 40;
 
@@ -47,7 +39,7 @@ std::int64_t staging_bytes(const Layout& layout, const std::vector<BucketState>&
 ReducerOptions reducer_options(const Options& options) {
   return {.keep_gradients = options.stage() < 2,
           .defer = options.defer_reduction(),
-          .most_waiting = most_waiting(options.bucket_bytes())};
+          .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2};
 }
 
 std::int64_t bytes_of(const at::Tensor& tensor) {
