@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "libzero/base/error.h"
@@ -10,6 +11,9 @@
 
 namespace zero {
 namespace {
+
+// How long backward waits for the other ranks while nothing moves.
+constexpr std::chrono::seconds kPatience(1);
 
 void wait_for_zero(std::atomic<int>& count) {
   for (int value = count.load(); value != 0; value = count.load()) count.wait(value);
@@ -116,6 +120,7 @@ void GradientReducer::begin_backward(const CallName& name, bool hold) {
   restore_gradients();
   in_backward_ = true;
   hold_ = hold;
+  peers_come_ = true;
   name_ = name;
   if (!hold) ++reductions_;
   next_bucket_ = 0;
@@ -234,7 +239,10 @@ void GradientReducer::queue_ready_buckets() {
   while (next_bucket_ < missing_.size() && missing_[next_bucket_] == 0) {
     const auto bucket = static_cast<std::int32_t>(next_bucket_);
     unpacked_buckets_.fetch_add(1);
-    unpacked_bytes_.fetch_add(bytes_of_[next_bucket_]);
+    {
+      const std::lock_guard lock(room_mutex_);
+      unpacked_bytes_ += bytes_of_[next_bucket_];
+    }
     ++next_bucket_;
     queue_.submit(
         {[](void* self, std::int32_t b) { static_cast<GradientReducer*>(self)->reduce_bucket(b); },
@@ -243,13 +251,24 @@ void GradientReducer::queue_ready_buckets() {
   }
 }
 
-/// Holds backward up while more gradients wait than may. Whatever waits is reduced without this
-/// rank's doing anything more: the other ranks have queued it too, or are not yet so far.
+/// Holds backward up while more gradients wait than may. Not for ever: a rank that does something
+/// else first must hear of it from the call that it makes, and not wait here for the others.
 void GradientReducer::wait_for_room(std::int64_t newest) {
   const std::int64_t most = std::max(options_.most_waiting, newest);
-  for (std::int64_t waiting = unpacked_bytes_.load(); waiting > most;
-       waiting = unpacked_bytes_.load())
-    unpacked_bytes_.wait(waiting);
+  std::unique_lock lock(room_mutex_);
+  while (peers_come_ && unpacked_bytes_ > most) {
+    const std::int64_t seen = pieces_packed_;
+    peers_come_ = room_.wait_for(lock, kPatience,
+                                 [&] { return pieces_packed_ != seen || unpacked_bytes_ <= most; });
+  }
+}
+
+void GradientReducer::count_piece() {
+  {
+    const std::lock_guard lock(room_mutex_);
+    ++pieces_packed_;
+  }
+  room_.notify_all();
 }
 
 /// On the communication thread.
@@ -270,6 +289,7 @@ void GradientReducer::reduce_bucket(std::int32_t bucket) {
     reduction_.prepare(bucket, contributions_, zero_after);
     for (const BucketPiece& piece : pieces) {
       reduction_.pack(bucket, piece, contributions_, zero_after);
+      count_piece();
       if (&piece == &pieces.back()) release();
       reduction_.reduce(bucket, piece, accumulate, name);
     }
@@ -281,8 +301,11 @@ void GradientReducer::reduce_bucket(std::int32_t bucket) {
 }
 
 void GradientReducer::count_packed(std::int32_t bucket) noexcept {
-  unpacked_bytes_.fetch_sub(bytes_of_[static_cast<std::size_t>(bucket)]);
-  unpacked_bytes_.notify_all();
+  {
+    const std::lock_guard lock(room_mutex_);
+    unpacked_bytes_ -= bytes_of_[static_cast<std::size_t>(bucket)];
+  }
+  room_.notify_all();
   unpacked_buckets_.fetch_sub(1);
   unpacked_buckets_.notify_all();
 }

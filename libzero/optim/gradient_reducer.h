@@ -8,8 +8,10 @@
 /// happens to a bucket then, on the communication thread, is BucketReduction's.
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "libzero/layout/layout.h"
@@ -25,7 +27,8 @@ struct ReducerOptions {
   bool keep_gradients = false;  ///< Stages 0 and 1: zero `.grad` in place instead of letting it go.
   bool defer = false;           ///< Reduce only when backward has ended.
   /// Bytes of gradients that may wait for the communication thread before backward waits for it,
-  /// where they are let go afterwards. One bucket may always wait.
+  /// where they are let go afterwards. One bucket may always wait; where nothing has been packed
+  /// for a second (another rank does not come), so may all.
   std::int64_t most_waiting = std::int64_t{50} << 20;
 };
 
@@ -90,6 +93,7 @@ class GradientReducer {
   void restore_gradient(std::int32_t parameter);
   void queue_ready_buckets();
   void wait_for_room(std::int64_t newest);
+  void count_piece();
   void reduce_bucket(std::int32_t bucket);
   void count_packed(std::int32_t bucket) noexcept;
   bool is_16_bit(std::int32_t parameter) const {
@@ -118,7 +122,12 @@ class GradientReducer {
   // parameters' belong to the communication thread, until it is packed.
   std::vector<Contribution> contributions_;
   std::atomic<int> unpacked_buckets_{0};
-  std::atomic<std::int64_t> unpacked_bytes_{0};
+
+  std::mutex room_mutex_;
+  std::condition_variable room_;     // a piece was packed
+  std::int64_t unpacked_bytes_ = 0;  // under room_mutex_
+  std::int64_t pieces_packed_ = 0;   // under room_mutex_
+  bool peers_come_ = true;           // in this call
 
   bool holding_ = false;                // calls were held since the last one that was not
   bool expected_ = false;               // one of them should have reached every parameter
