@@ -158,7 +158,7 @@ class Bench:
             self.say(f"bench: {part}")
             try:
                 getattr(self, part)()
-            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+            except (RuntimeError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
                 self.sections.append(f"{part} did not run: {error}\n")
                 self.figures.append({"id": part, "what": f"did not run: {error}", "value": 0.0, "limit": 0.0, "pass": False})
         self.write()

@@ -37,8 +37,10 @@ def free_port():
 def run_peer(name, args):
     port = free_port()
     processes = []
+    # DeepSpeed compiles when it starts, with the compiler that its documents name.
+    inherited = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
     for rank in range(args.ranks):
-        environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks),
+        environment = dict(inherited, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks),
                            LOCAL_WORLD_SIZE=str(args.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1")
         command = [sys.executable, os.path.join(HERE, "peer.py"), name, args.workload, "--steps", str(args.steps),
                    "--warmup", str(args.warmup), "--accumulate", str(args.accumulate)]

@@ -93,10 +93,18 @@ nlohmann::ordered_json measure(const Flags& flags, std::shared_ptr<Collective> c
     step_wall.push_back(result.seconds);
   }
   const std::int64_t peak = peak_kib();
-  nlohmann::ordered_json json = {{"wall", wall},        {"cpu", cpu},
-                                 {"step", step_wall},   {"before_kib", before},
-                                 {"peak_kib", peak},    {"backend", comm->backend()},
-                                 {"rank", comm->rank()}};
+  std::int64_t elements = 0;
+  for (const auto& parameter : workload.model->parameters()) elements += parameter.numel();
+  nlohmann::ordered_json json = {{"wall", wall},
+                                 {"cpu", cpu},
+                                 {"step", step_wall},
+                                 {"before_kib", before},
+                                 {"peak_kib", peak},
+                                 {"formula_mib", optimizer.memory().total() >> 20},
+                                 {"backend", comm->backend()},
+                                 {"rank", comm->rank()},
+                                 {"parameters", elements},
+                                 {"buckets", optimizer.layout().buckets().size()}};
   optimizer.shutdown();
   comm->shutdown();
   return json;
