@@ -35,6 +35,39 @@ def check_text(files):
         return result.returncode, result.stdout + result.stderr
 
 
+def with_skip_reasons(log, printed):
+    """What scripts/with_skip_reasons makes of ctest's log and of what ctest prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        logs = pathlib.Path(folder) / "Testing" / "Temporary"
+        logs.mkdir(parents=True)
+        (logs / "LastTest.log").write_text(log)
+        result = subprocess.run([HERE.parent / "scripts" / "with_skip_reasons", folder], input=printed, capture_output=True,
+                                text=True)
+        return result.returncode, result.stdout, result.stderr
+
+
+class SkipReasons(unittest.TestCase):
+    printed = "1/4 Test #1: A.b ... Skipped\n\n100% tests passed, 0 tests failed out of 4\n\nTotal Test time (real) = 1 sec\n"
+
+    def test_each_kind_of_skip_is_said_before_the_closing_lines(self):
+        log = ("1/4 Testing: A.b\n../a_test.cpp:7: Skipped\nno such machine\n\n"
+               "2/4 Testing: python\ntest_x (__main__.X.test_x) ... skipped 'needs root'\n"
+               "3/4 Testing: program\nskipped: no strace here\n4/4 Testing: fine\n")
+        code, out, _ = with_skip_reasons(log, self.printed)
+        lines = ["skipped: A.b: no such machine", "skipped: python, test_x: needs root", "skipped: program: no strace here"]
+        self.assertEqual(code, 0)
+        self.assertEqual(out, self.printed.replace("100%", "\n".join(lines) + "\n100%"))
+
+    def test_a_skip_without_a_reason_is_an_error(self):
+        code, _, error = with_skip_reasons("1/4 Testing: A.b\n../a_test.cpp:7: Skipped\n\n", self.printed)
+        self.assertEqual((code, "does not say why: A.b" in error), (1, True), error)
+        code, _, error = with_skip_reasons("", self.printed + "The following tests did not run:\n\t12 - B.c (Skipped)\n")
+        self.assertEqual((code, "does not say why: B.c" in error), (1, True), error)
+
+    def test_nothing_skipped_changes_nothing(self):
+        self.assertEqual(with_skip_reasons("1/1 Testing: A.b\n[       OK ] A.b\n", self.printed), (0, self.printed, ""))
+
+
 class DocumentCommands(unittest.TestCase):
     def block(self, marker, body, language="sh"):
         return f"text\n\n{marker}\n{FENCE}{language}\n{body}\n{FENCE}\n"
