@@ -125,14 +125,16 @@ TEST_P(RefusalTest, ResumingIsNoFineTuning) {
 }
 
 /// Rank 1's communicator breaks at the first call whose label holds this.
-class DeathTest : public ::testing::TestWithParam<std::tuple<const char*, bool>> {};
+class DeathTest : public ::testing::TestWithParam<std::tuple<std::string, bool>> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Calls, DeathTest,
-    ::testing::Combine(::testing::Values("opening the root", "the run id", "id of the run",
-                                         "who can save what", "room for a checkpoint", "who failed",
-                                         "commit, outcome", "seeing a checkpoint off",
-                                         "which checkpoint to resume from", "what was resumed"),
+    ::testing::Combine(::testing::Values<std::string>("opening the root", "the run id",
+                                                      "id of the run", "who can save what",
+                                                      "room for a checkpoint", "who failed",
+                                                      "commit, outcome", "seeing a checkpoint off",
+                                                      "which checkpoint to resume from",
+                                                      "what was resumed"),
                        ::testing::Bool()));
 
 TEST_P(DeathTest, InACallOfTheCheckpointerKillsTheOptimizer) {
