@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tuple>
 
 #include "backends/gloo/slices.h"
 #include "backends/gloo/slots.h"
@@ -150,16 +149,12 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key,
   CallHeader call = next_call(Operation::kSplit, "");
   call.color = color;
   call.key = key;
-  std::vector<std::tuple<int, int>> members;  // key, rank in this communicator
+  std::vector<int> members;
   mesh_.run(call, {}, [&](Transfers&, const RollCall& roll_call) {
-    for (int r = 0; r < size(); ++r) {
-      const CallHeader& theirs = roll_call.headers()[static_cast<std::size_t>(r)];
-      if (theirs.color == color) members.emplace_back(theirs.key, r);
-    }
+    members = members_of_color(roll_call.headers(), color);
   });
   if (color < 0) return nullptr;
-  std::sort(members.begin(), members.end());
-  const auto self = std::find(members.begin(), members.end(), std::tuple(key, rank()));
+  const auto self = std::find(members.begin(), members.end(), rank());
   MeshOptions options = mesh_.options();
   options.meeting_timeout = mesh_.options().timeout;
   options.timeout = std::max(options.timeout, patience);

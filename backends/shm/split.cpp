@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <tuple>
 
 #include "backends/shm/communicator.h"
 #include "backends/shm/joining.h"
@@ -7,18 +6,6 @@
 
 namespace zero::shm {
 namespace {
-
-/// The ranks with this color, as they will be numbered.
-std::vector<int> members_of(int color, const std::vector<CallHeader>& headers) {
-  std::vector<std::tuple<int, int>> members;  // key, rank
-  for (std::size_t r = 0; r < headers.size(); ++r) {
-    if (headers[r].color == color) members.emplace_back(headers[r].key, static_cast<int>(r));
-  }
-  std::sort(members.begin(), members.end());
-  std::vector<int> ranks;
-  for (const auto& [key, rank] : members) ranks.push_back(rank);
-  return ranks;
-}
 
 std::vector<std::string> of_members(const std::vector<std::string>& texts,
                                     const std::vector<int>& members) {
@@ -38,7 +25,7 @@ std::shared_ptr<Collective> Communicator::split(int color, int key,
   std::unique_ptr<Joining> joining;
   std::unique_ptr<Refusal> refusal;
   circle_->run(call, {}, [&](Rows&, const RollCall& roll_call) {
-    members = members_of(color, roll_call.headers());
+    members = members_of_color(roll_call.headers(), color);
     if (color >= 0) {
       const auto self = std::find(members.begin(), members.end(), rank()) - members.begin();
       joining = std::make_unique<Joining>(static_cast<int>(self), static_cast<int>(members.size()));

@@ -171,4 +171,15 @@ CallVerdict compare_calls(std::span<const CallHeader> by_rank) {
   return {CallVerdict::Kind::kContract, mismatch_text(group_equal(by_rank))};
 }
 
+std::vector<int> members_of_color(std::span<const CallHeader> by_rank, int color) {
+  std::vector<int> ranks;
+  for (std::size_t r = 0; r < by_rank.size(); ++r) {
+    if (by_rank[r].color == color) ranks.push_back(static_cast<int>(r));
+  }
+  const auto key_of = [&](int rank) { return by_rank[static_cast<std::size_t>(rank)].key; };
+  // Stable: equal keys keep the order of ranks.
+  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) { return key_of(a) < key_of(b); });
+  return ranks;
+}
+
 }  // namespace zero

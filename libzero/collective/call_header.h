@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libzero/collective/collective.h"
 
@@ -82,5 +83,8 @@ struct CallVerdict {
 /// Compares the headers of all ranks, in rank order. A pure function of its argument, so that every
 /// rank that holds the same headers comes to the same verdict and the same text.
 CallVerdict compare_calls(std::span<const CallHeader> by_rank);
+
+/// The ranks whose split() asked for `color`, in the order of their new numbers: by (key, rank).
+std::vector<int> members_of_color(std::span<const CallHeader> by_rank, int color);
 
 }  // namespace zero

@@ -1,7 +1,7 @@
 #include "libzero/collective/threads_hub.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <utility>
 
 #include "libzero/base/error.h"
@@ -117,18 +117,15 @@ void Hub::throw_failure(int rank, const CallHeader& call) const {
 
 std::vector<Membership> split_seats(const std::vector<Seat>& seats,
                                     std::chrono::milliseconds timeout) {
-  std::map<int, std::vector<int>> ranks_by_color;
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    const int color = seats[rank].call.color;
-    if (color >= 0) ranks_by_color[color].push_back(static_cast<int>(rank));
+  std::vector<CallHeader> calls;
+  std::set<int> colors;
+  for (const Seat& seat : seats) {
+    calls.push_back(seat.call);
+    if (seat.call.color >= 0) colors.insert(seat.call.color);
   }
   std::vector<Membership> children(seats.size());
-  for (auto& [color, ranks] : ranks_by_color) {
-    // Stable: equal keys keep the parent's order.
-    std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-      return seats[static_cast<std::size_t>(a)].call.key <
-             seats[static_cast<std::size_t>(b)].call.key;
-    });
+  for (const int color : colors) {
+    const std::vector<int> ranks = members_of_color(calls, color);
     std::chrono::milliseconds longest = timeout;
     for (const int rank : ranks) longest = std::max(longest, patience_of(seats, rank));
     const auto hub = std::make_shared<Hub>(static_cast<int>(ranks.size()), longest);

@@ -118,5 +118,18 @@ TEST(ListRanks, JoinsNeighbours) {
   EXPECT_EQ(list_ranks(std::vector{0, 2, 3, 4, 9}), "ranks 0, 2-4, 9");
 }
 
+TEST(MembersOfColor, AreOrderedByKeyAndThenByRank) {
+  std::vector<CallHeader> calls(5);
+  const int colors[] = {7, 3, 7, 7, -1};
+  const int keys[] = {2, 0, -1, 2, 0};
+  for (std::size_t r = 0; r < calls.size(); ++r) {
+    calls[r].color = colors[r];
+    calls[r].key = keys[r];
+  }
+  EXPECT_EQ(members_of_color(calls, 7), (std::vector<int>{2, 0, 3}));
+  EXPECT_EQ(members_of_color(calls, 3), (std::vector<int>{1}));
+  EXPECT_EQ(members_of_color(calls, 4), (std::vector<int>{}));
+}
+
 }  // namespace
 }  // namespace zero
