@@ -142,6 +142,7 @@ TEST_P(Background, SavesWhatWasThereWhenItStarted) {
     }
     sample.common().counters["samples_seen"] = -1;
     sample.rank(trainer.rank).blobs.clear();
+    trainer.comm->barrier("everybody has looked and changed")->wait();
     trainer.gate->open_gate();
     const auto outcome = trainer.saver->wait();
     ASSERT_TRUE(outcome);
