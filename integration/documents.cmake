@@ -1,5 +1,5 @@
-# Tests of the text: documents whose commands run, a repository that speaks of the product alone, includes that follow
-# the arrows between folders.
+# Tests of the text: documents whose commands run, promises that can be broken, a repository that speaks of the product
+# alone, includes that follow the arrows between folders.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 zero_integration_test(documents.commands TIMEOUT 600
@@ -8,6 +8,10 @@ zero_integration_test(documents.commands TIMEOUT 600
 
 zero_integration_test(documents.checkers_can_fail TIMEOUT 60
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/documents_selftest.py)
+
+# What docs/performance.md promises is judged by these.
+zero_integration_test(documents.figures_can_fail TIMEOUT 60
+  COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/benchmarks/bench/figures_selftest.py)
 
 zero_integration_test(documents.product_text TIMEOUT 60
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_product_text ${PROJECT_SOURCE_DIR})

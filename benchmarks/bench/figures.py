@@ -14,8 +14,10 @@ def best(contenders, names, key):
 
 
 def ratio(name, comparison, ours, peers, key, limit):
-    """Ours over the best peer's, which the text names; None where one of them did not run."""
+    """Ours over the best peer's, which the text names. Ours that failed fails; None where nobody asked for ours, or no peer ran."""
     contenders = comparison["contenders"]
+    if ours in comparison["not_running"]:
+        return {"id": name, "what": f"{ours} did not run: {comparison['not_running'][ours]}", "value": 0.0, "limit": limit, "pass": False}
     found = best(contenders, peers, key)
     if ours not in contenders or found is None:
         return None

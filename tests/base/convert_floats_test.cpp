@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,48 @@ TEST(ConvertFloats, StopsAtTheShorterSpanAndNeedsNoAlignment) {
   std::uint16_t second = 0;
   std::memcpy(&second, target.data() + 2, sizeof second);
   EXPECT_EQ(second, bfloat16_from_float(2));
+}
+
+TEST(ConvertFloats, NaNStaysNaNWhicheverWay) {
+  const auto original = bytes_of({NAN, -NAN, 1.0});
+  for (const FloatType from : kTypes) {
+    const auto source = convert(FloatType::kFloat64, original, from).bytes;
+    for (const FloatType to : kTypes) {
+      const Converted there = convert(from, source, to);
+      EXPECT_EQ(there.overflowed, 0);
+      std::vector<double> wide(3);
+      convert_floats(to, there.bytes, FloatType::kFloat64, std::as_writable_bytes(std::span(wide)));
+      EXPECT_TRUE(std::isnan(wide[0]) && std::isnan(wide[1]) && wide[2] == 1.0)
+          << static_cast<int>(from) << " to " << static_cast<int>(to);
+    }
+  }
+}
+
+/// Also NaN with something to say, and what no conversion would leave alone.
+TEST(ConvertFloats, TheSameTypeKeepsEveryBit) {
+  for (const FloatType type : kTypes) {
+    std::vector<std::byte> source(8 * 256);
+    for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i / 8);
+    EXPECT_EQ(convert(type, source, type).bytes, source) << static_cast<int>(type);
+  }
+  const std::uint32_t signalling[] = {0x7f800001u, 0xffabcdefu, 0x7fc00123u};
+  std::vector<std::byte> source(sizeof signalling);
+  std::memcpy(source.data(), signalling, sizeof signalling);
+  EXPECT_EQ(convert(FloatType::kFloat32, source, FloatType::kFloat32).bytes, source);
+  EXPECT_EQ(convert(FloatType::kFloat16, source, FloatType::kFloat16).bytes, source);
+}
+
+TEST(ConvertFloats, WritesNoMoreThanTheSourceHas) {
+  const std::vector<float> source = {1, 2, 3};
+  std::vector<float> copy(5, 7);
+  std::vector<double> wide(5, 7);
+  const auto bytes = std::as_bytes(std::span(source)).first(2 * sizeof(float));
+  convert_floats(FloatType::kFloat32, bytes, FloatType::kFloat32,
+                 std::as_writable_bytes(std::span(copy)));
+  convert_floats(FloatType::kFloat32, bytes, FloatType::kFloat64,
+                 std::as_writable_bytes(std::span(wide)));
+  EXPECT_EQ(copy, (std::vector<float>{1, 2, 7, 7, 7}));
+  EXPECT_EQ(wide, (std::vector<double>{1, 2, 7, 7, 7}));
 }
 
 TEST(ConvertFloats, KnowsTheFloatingTypesOnly) {

@@ -8,6 +8,7 @@
 #include "libzero/base/error.h"
 #include "libzero/collective/all_or_none.h"
 #include "libzero/collective/messages.h"
+#include "libzero/collective/recorder.h"
 #include "tests/optim/ranks.h"
 
 namespace zero::testing {
@@ -68,6 +69,8 @@ TEST(Agreement, OfOneTextNamesBothRanks) {
     });
   };
   EXPECT_EQ(error({"x", "x", "x"}), "");
+  EXPECT_EQ(error({"x", "y", "x"}),
+            "the path must be the same on every rank: rank 0 has 'x', rank 1 has 'y'");
   EXPECT_EQ(error({"x", "x", ""}),
             "the path must be the same on every rank: rank 0 has 'x', rank 2 has ''");
 }
@@ -91,6 +94,16 @@ TEST(AllOrNone, ThrowsOnEveryRankWhatTheFirstOneThrewInItsKind) {
             "rank 1: foreign");
 }
 
+TEST(AllOrNone, OfSeveralFailuresTheLowestRanksIsToldInItsKind) {
+  const auto error = common_error<IoError>([](Collective& comm) {
+    all_or_none(comm, "a part", [&] {
+      if (comm.rank() == 1) throw IoError("of rank 1");
+      if (comm.rank() == 2) throw FormatError("of rank 2");
+    });
+  });
+  EXPECT_EQ(error, "rank 1: of rank 1");
+}
+
 TEST(AllOrNone, FirstProblemIsTheLowestRanksOnEveryRank) {
   on_ranks(3, [](const std::shared_ptr<Collective>& comm) {
     EXPECT_EQ(first_problem("", *comm, "nothing"), "");
@@ -98,6 +111,47 @@ TEST(AllOrNone, FirstProblemIsTheLowestRanksOnEveryRank) {
     EXPECT_EQ(first_problem(mine, *comm, "something"), "rank 1: of rank 1");
     comm->shutdown();
   });
+}
+
+/// Whoever throws may leave at once, while the last message to a slower rank is under way: a
+/// barrier comes between. Where nobody throws, nobody pays for it.
+TEST(Messages, NobodyLeavesBeforeAllKnow) {
+  const auto barriers_of = [](const std::function<void(Collective&)>& function) {
+    std::vector<std::int64_t> barriers(3);
+    on_ranks(3, [&](const std::shared_ptr<Collective>& comm) {
+      const Recorded recorded = record_calls(comm);
+      try {
+        function(*recorded.collective);
+      } catch (const Error&) {
+        EXPECT_THAT(recorded.log->history().back(), HasSubstr("barrier"));
+      }
+      barriers[static_cast<std::size_t>(comm->rank())] =
+          recorded.log->of(Operation::kBarrier).calls;
+      comm->shutdown();
+    });
+    EXPECT_THAT(barriers, Each(barriers[0]));
+    return barriers[0];
+  };
+  for (const bool differ : {false, true}) {
+    const auto mine = [=](Collective& comm) {
+      return differ && comm.rank() == 1 ? std::string("other") : std::string("same");
+    };
+    const std::int64_t expected = differ ? 1 : 0;
+    EXPECT_EQ(barriers_of([&](Collective& comm) { require_same("text", mine(comm), comm); }),
+              expected);
+    EXPECT_EQ(barriers_of([&](Collective& comm) { require_agreement(comm, {mine(comm)}); }),
+              expected);
+    EXPECT_EQ(barriers_of([&](Collective& comm) {
+                all_or_none(comm, "part", [&] {
+                  if (mine(comm) == "other") throw IoError("no disk");
+                });
+              }),
+              expected);
+    EXPECT_EQ(barriers_of([&](Collective& comm) {
+                first_problem(mine(comm) == "other" ? "problem" : "", comm, "problems");
+              }),
+              expected);
+  }
 }
 
 TEST(Messages, OfAnyLengthArriveWhole) {

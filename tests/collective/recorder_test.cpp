@@ -100,6 +100,18 @@ TEST(Recorder, KeepsTheLast64Calls) {
   EXPECT_EQ(history.back(), "#100 barrier [100] ok");
 }
 
+/// The 65th call lies where the first one lay: how the first one ends is nobody's business then.
+TEST(CallLog, TheEndOfAForgottenCallIsNotTheEndOfAnother) {
+  CallLog log;
+  CallHeader call;
+  call.operation = Operation::kBarrier;
+  const std::uint64_t first = log.begin("", call);
+  for (std::size_t i = 0; i < CallLog::kKept; ++i) log.begin("", call);
+  log.end(first, CallLog::Outcome::kFailed);
+  ASSERT_EQ(log.history().size(), CallLog::kKept);
+  for (const std::string& line : log.history()) EXPECT_EQ(line.find("failed"), line.npos) << line;
+}
+
 TEST(Recorder, CommErrorsEndWithTheLastCalls) {
   const Recorded self = record_calls(make_self());
   for (int i = 1; i <= 9; ++i) self.collective->barrier(std::to_string(i))->wait();

@@ -299,6 +299,27 @@ TEST_P(AdamWGradient, GivesTheBitsOfTheSameGradientWidened) {
   EXPECT_EQ(state.v, expected.v);
 }
 
+/// The copy's format is the copy's, whatever the gradient's.
+TEST_P(AdamWGradient, LeavesTheFormatOfTheCopyAlone) {
+  constexpr std::size_t kCount = 37;
+  const std::vector<std::uint16_t> gradient(kCount, 0x3c80);  // a number in both formats
+  for (const DType copy_dtype : {DType::kBFloat16, DType::kFloat16}) {
+    State<float> state = random_state(kCount, 11);
+    std::vector<std::uint16_t> copy(kCount);
+    AdamWRun run = run_of(state.p, 1.0f, state);
+    run.gradient = gradient.data();
+    run.gradient_dtype = GetParam();
+    run.low_precision = copy.data();
+    run.low_precision_dtype = copy_dtype;
+    adamw_step(adamw_constants({}, 1), run);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(copy[i], copy_dtype == DType::kBFloat16 ? bfloat16_from_float(state.p[i])
+                                                        : float16_from_float(state.p[i]))
+          << name_of(copy_dtype) << " " << i;
+    }
+  }
+}
+
 TEST(AdamW, AGradientOfIntegersIsRefusedBeforeAnythingIsWritten) {
   State<float> state = random_state(4, 1);
   const State<float> before = state;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libzero/base/error.h"
+#include "libzero/base/float16.h"
 #include "libzero/kernels/block_norm.h"
 
 namespace zero {
@@ -55,6 +56,36 @@ RC_GTEST_PROP(SumPartsProperty, AddsInRankOrderAndTakesTheNormOfTheResult, ()) {
               block_sum_of_squares(out.data() + b * 4096, static_cast<std::int64_t>(length)));
   }
   RC_ASSERT(squares.back() == -1.0);
+}
+
+/// Parts of 16 bits give what the same parts in float32 give, squares too.
+TEST(SumParts, NarrowPartsAreThoseOfTheWideOnes) {
+  constexpr std::size_t kCount = 2 * 4096 + 37, kRanks = 6;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    const bool is_bfloat16 = dtype == DType::kBFloat16;
+    std::vector<std::vector<std::uint16_t>> narrow(kRanks);
+    std::vector<Floats> wide(kRanks);
+    std::vector<const void*> narrow_at, wide_at;
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      for (const float value : values(kCount, static_cast<std::uint32_t>(r + 1))) {
+        const float small = value * 0x1p-12f;  // within float16
+        narrow[r].push_back(is_bfloat16 ? bfloat16_from_float(small) : float16_from_float(small));
+        wide[r].push_back(is_bfloat16 ? float_from_bfloat16(narrow[r].back())
+                                      : float_from_float16(narrow[r].back()));
+      }
+      narrow_at.push_back(narrow[r].data());
+      wide_at.push_back(wide[r].data());
+    }
+    for (const bool accumulate : {false, true}) {
+      Floats from_narrow(kCount, 0.5f), from_wide(kCount, 0.5f);
+      std::vector<double> narrow_squares(3, -1.0), wide_squares(3, -2.0);
+      sum_parts(narrow_at, dtype, from_narrow.data(), kCount, accumulate, narrow_squares.data());
+      sum_parts(wide_at, DType::kFloat32, from_wide.data(), kCount, accumulate,
+                wide_squares.data());
+      EXPECT_EQ(from_narrow, from_wide) << name_of(dtype);
+      EXPECT_EQ(narrow_squares, wide_squares) << name_of(dtype);
+    }
+  }
 }
 
 TEST(SumParts, WithoutSquaresTheSumsAreTheSame) {

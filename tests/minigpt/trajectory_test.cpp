@@ -31,6 +31,28 @@ TEST(Trajectory, EveryFlagThatChangedIsNamedWithBothValues) {
             "--dropout 0.1 (was 0)");
 }
 
+TEST(Trajectory, EveryFlagThatDecidesTheNumbersIsRemembered) {
+  const auto changed_by = [](auto change) {
+    Flags flags;
+    change(flags);
+    return changes_of_trajectory(remember_trajectory({}), flags);
+  };
+  using ::testing::StartsWith;
+  EXPECT_THAT(changed_by([](Flags& f) { f.batch += 1; }), StartsWith("--batch "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.micro_batch += 1; }), StartsWith("--micro-batch "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.steps += 1; }), StartsWith("--steps "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.threads += 1; }), StartsWith("--threads "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.lr += 1; }), StartsWith("--lr "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.min_lr += 1; }), StartsWith("--min-lr "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.warmup += 1; }), StartsWith("--warmup "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.weight_decay += 1; }), StartsWith("--weight-decay "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.beta1 /= 2; }), StartsWith("--beta1 "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.beta2 /= 2; }), StartsWith("--beta2 "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.clip += 1; }), StartsWith("--clip "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.wire = "fp16"; }), StartsWith("--wire "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.dropout += 0.5; }), StartsWith("--dropout "));
+}
+
 TEST(Trajectory, FlagsThatDecideNothingMayChange) {
   Flags flags;
   flags.save_every = 7;
