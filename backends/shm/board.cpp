@@ -32,7 +32,8 @@ std::size_t Board::piece_offset(int from, int to) const {
 }
 
 std::uint64_t Board::progress(int rank, Progress kind) const {
-  return seat(rank).progress[static_cast<std::size_t>(kind)].value.load(std::memory_order_acquire);
+  // Sequentially consistent: see advance().
+  return seat(rank).progress[static_cast<std::size_t>(kind)].value.load();
 }
 
 void Board::advance(Progress kind, std::uint64_t value) const {
