@@ -12,6 +12,14 @@ void ring(Seat& seat) {
   futex_wake(seat.bell);
 }
 
+/// True if the rank of `seat` sleeps for this. What it waits for was written before whom it waits
+/// for; if it is something newer already, it looks itself before it sleeps.
+bool waits_for(const Seat& seat, int rank, Progress kind, std::uint64_t value) {
+  return seat.waiting_for.load() == static_cast<std::uint32_t>(rank) + 1 &&
+         seat.waiting_kind.load() == static_cast<std::uint32_t>(kind) &&
+         seat.waiting_value.load() <= value;
+}
+
 }  // namespace
 
 Board::Board(std::shared_ptr<Segment> segment, const Geometry& geometry, int rank)
@@ -32,7 +40,8 @@ std::size_t Board::piece_offset(int from, int to) const {
 }
 
 std::uint64_t Board::progress(int rank, Progress kind) const {
-  return seat(rank).progress[static_cast<std::size_t>(kind)].value.load(std::memory_order_acquire);
+  // Sequentially consistent: see advance().
+  return seat(rank).progress[static_cast<std::size_t>(kind)].value.load();
 }
 
 void Board::advance(Progress kind, std::uint64_t value) const {
@@ -41,7 +50,7 @@ void Board::advance(Progress kind, std::uint64_t value) const {
   // said what is new. Sequentially consistent on both sides: one of the two sees the other.
   for (int peer = 0; peer < size(); ++peer) {
     Seat& theirs = seat(peer);
-    if (theirs.waiting_for.load() == static_cast<std::uint32_t>(rank_) + 1) ring(theirs);
+    if (waits_for(theirs, rank_, kind, value)) ring(theirs);
   }
 }
 

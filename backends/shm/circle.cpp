@@ -47,8 +47,7 @@ CallHeader Circle::next_call(Operation operation, std::string_view label, DType 
   return call;
 }
 
-void Circle::run(const CallHeader& call, std::span<const std::byte> inline_payload,
-                 const Body& body) {
+void Circle::run(const CallHeader& call, std::span<const std::byte> inline_payload, Body body) {
   call_ = call;
   ++sequence_;
   waiter_.start();

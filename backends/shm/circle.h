@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "backends/shm/board.h"
 #include "backends/shm/fate.h"
+#include "backends/shm/function_ref.h"
 #include "backends/shm/guard.h"
 #include "backends/shm/roll_call.h"
 #include "backends/shm/rows.h"
@@ -32,7 +32,7 @@ struct Family {
 /// abort() any time.
 class Circle {
  public:
-  using Body = std::function<void(Rows&, const RollCall&)>;
+  using Body = FunctionRef<void(Rows&, const RollCall&)>;
 
   /// processes[r] is the index of rank r's process in the guard.
   Circle(Board board, std::shared_ptr<Family> family, std::vector<int> processes,
@@ -54,7 +54,7 @@ class Circle {
 
   /// Roll call, comparison, then `body` with what moves the payload. Throws ContractError if the
   /// ranks' calls do not match, CommError (dead) otherwise, also where `body` threw.
-  void run(const CallHeader& call, std::span<const std::byte> inline_payload, const Body& body);
+  void run(const CallHeader& call, std::span<const std::byte> inline_payload, Body body);
 
   /// Within a body: every rank's text, in rank order.
   std::vector<std::string> exchange_texts(const std::string& text);

@@ -4,7 +4,6 @@
 
 #include "libzero/base/error.h"
 #include "libzero/collective/check_calls.h"
-#include "libzero/collective/ordered_sum.h"
 
 namespace zero::shm {
 namespace {
@@ -30,8 +29,7 @@ CallHeader Communicator::next_call(Operation operation, std::string_view label, 
   return circle_->next_call(operation, label, dtype, count);
 }
 
-WorkPtr Communicator::run(const CallHeader& call, Payload inline_payload,
-                          const Circle::Body& body) {
+WorkPtr Communicator::run(const CallHeader& call, Payload inline_payload, Circle::Body body) {
   try {
     circle_->run(call, inline_payload, body);
     return finished_work();
@@ -91,7 +89,7 @@ WorkPtr Communicator::all_reduce(Buffer data, ReduceOp op, std::string_view labe
     if (data.count == 0) return;
     if (size() > 1 && payload.empty()) return reduce_in_slices(rows, data, op);
     const void* const own = data.data;
-    const auto terms = size() == 1 ? std::vector<const void*>{own} : inline_terms(roll_call, 0);
+    const Parts terms = size() == 1 ? Parts(&own, 1) : inline_terms(roll_call, 0);
     ordered_reduce(terms, data.dtype, op, {&data.data, 1}, data.count);
   });
 }
@@ -108,11 +106,10 @@ void Communicator::reduce_in_slices(Rows& rows, const Buffer& data, ReduceOp op)
   rows.gather(slices, own, data.data);
 }
 
-std::vector<const void*> Communicator::inline_terms(const RollCall& roll_call,
-                                                    std::size_t offset) const {
-  std::vector<const void*> terms;
-  for (int r = 0; r < size(); ++r) terms.push_back(roll_call.payload(r) + offset);
-  return terms;
+Parts Communicator::inline_terms(const RollCall& roll_call, std::size_t offset) {
+  for (int r = 0; r < size(); ++r)
+    terms_[static_cast<std::size_t>(r)] = roll_call.payload(r) + offset;
+  return terms_;
 }
 
 WorkPtr Communicator::broadcast(Buffer data, int root, std::string_view label) {

@@ -7,13 +7,15 @@
 
 #include "backends/shm/circle.h"
 #include "libzero/collective/collective.h"
+#include "libzero/collective/ordered_sum.h"
 
 namespace zero::shm {
 
 /// zero::Collective over a circle. A call does its work before it returns.
 class Communicator final : public Collective {
  public:
-  explicit Communicator(std::unique_ptr<Circle> circle) : circle_(std::move(circle)) {}
+  explicit Communicator(std::unique_ptr<Circle> circle)
+      : circle_(std::move(circle)), terms_(static_cast<std::size_t>(circle_->size())) {}
 
   int rank() const noexcept override { return circle_->rank(); }
   int size() const noexcept override { return circle_->size(); }
@@ -33,12 +35,12 @@ class Communicator final : public Collective {
  private:
   CallHeader next_call(Operation operation, std::string_view label, DType dtype = DType::kUInt8,
                        std::int64_t count = 0) const;
-  WorkPtr run(const CallHeader& call, std::span<const std::byte> inline_payload,
-              const Circle::Body& body);
-  std::vector<const void*> inline_terms(const RollCall& roll_call, std::size_t offset) const;
+  WorkPtr run(const CallHeader& call, std::span<const std::byte> inline_payload, Circle::Body body);
+  Parts inline_terms(const RollCall& roll_call, std::size_t offset);
   void reduce_in_slices(Rows& rows, const Buffer& data, ReduceOp op) const;
 
   const std::unique_ptr<Circle> circle_;
+  std::vector<const void*> terms_;  // by rank: what inline_terms() has found
 };
 
 }  // namespace zero::shm

@@ -15,36 +15,16 @@ std::int64_t divide_up(std::int64_t value, std::int64_t by) {
 
 }  // namespace
 
-std::int64_t Slices::count(int rank) const {
-  const auto r = static_cast<std::size_t>(rank);
-  return cuts[r + 1] - cuts[r];
-}
-
-std::int64_t Slices::longest() const {
-  std::int64_t longest = 0;
-  for (std::size_t r = 1; r < cuts.size(); ++r) longest = std::max(longest, cuts[r] - cuts[r - 1]);
-  return longest;
-}
-
-std::size_t Slices::offset(int rank) const {
-  return static_cast<std::size_t>(cuts[static_cast<std::size_t>(rank)] * element_bytes);
-}
-
 Slices equal_slices(int size, std::int64_t each, std::int64_t element_bytes) {
-  Slices slices{element_bytes, {}};
-  for (int r = 0; r <= size; ++r) slices.cuts.push_back(r * each);
-  return slices;
+  return {element_bytes, size * each, each};
 }
 
 Slices near_equal_slices(int size, std::int64_t count, std::int64_t element_bytes) {
   constexpr std::int64_t kAlignment = 64;
-  const std::int64_t each = divide_up(divide_up(count, size), kAlignment) * kAlignment;
-  Slices slices{element_bytes, {}};
-  for (int r = 0; r <= size; ++r) slices.cuts.push_back(std::min(count, r * each));
-  return slices;
+  return {element_bytes, count, divide_up(divide_up(count, size), kAlignment) * kAlignment};
 }
 
-void Rows::exchange(const Slices& slices, const void* in, const Consume& consume) {
+void Rows::exchange(const Slices& slices, const void* in, Consume consume) {
   const auto* const bytes = static_cast<const std::byte*>(in);
   const int rank = board_.rank();
   const std::int64_t piece =
@@ -55,9 +35,7 @@ void Rows::exchange(const Slices& slices, const void* in, const Consume& consume
   const auto place = [&](int owner, std::int64_t row) {
     return bytes + slices.offset(owner) + row * piece * slices.element_bytes;
   };
-  Steps steps;
-  steps.rows = divide_up(slices.longest(), piece);
-  steps.publish = [&](std::int64_t row) {
+  const auto publish_row = [&](std::int64_t row) {
     for (int step = 1; step < board_.size(); ++step) {
       const int peer = (rank + step) % board_.size();
       const std::int64_t count = length(peer, row);
@@ -66,17 +44,16 @@ void Rows::exchange(const Slices& slices, const void* in, const Consume& consume
                   static_cast<std::size_t>(count * slices.element_bytes));
     }
   };
-  std::vector<const void*> terms(static_cast<std::size_t>(board_.size()));
-  steps.consume = [&](std::int64_t row) {
+  const auto consume_row = [&](std::int64_t row) {
     const std::int64_t count = length(rank, row);
     if (count == 0) return;
     for (int r = 0; r < board_.size(); ++r) {
-      terms[static_cast<std::size_t>(r)] =
+      terms_[static_cast<std::size_t>(r)] =
           r == rank ? place(rank, row) : row_of(r, row) + board_.piece_offset(r, rank);
     }
-    consume(row * piece, count, terms);
+    consume(row * piece, count, terms_);
   };
-  run(steps);
+  run({divide_up(slices.longest(), piece), publish_row, consume_row});
 }
 
 void Rows::gather(const Slices& slices, const void* own, void* whole) {
@@ -89,10 +66,7 @@ void Rows::gather(const Slices& slices, const void* own, void* whole) {
     const std::size_t begin = static_cast<std::size_t>(row) * row_bytes;
     return begin >= all ? 0 : std::min(all - begin, row_bytes);
   };
-  Steps steps;
-  steps.rows =
-      divide_up(slices.longest() * slices.element_bytes, static_cast<std::int64_t>(row_bytes));
-  steps.publish = [&](std::int64_t row) {
+  const auto publish_row = [&](std::int64_t row) {
     const std::size_t begin = static_cast<std::size_t>(row) * row_bytes;
     const std::size_t count = length(rank, row);
     if (count == 0) return;
@@ -100,7 +74,7 @@ void Rows::gather(const Slices& slices, const void* own, void* whole) {
     std::byte* const copy = bytes + slices.offset(rank) + begin;
     if (copy != mine + begin) std::memcpy(copy, mine + begin, count);
   };
-  steps.consume = [&](std::int64_t row) {
+  const auto consume_row = [&](std::int64_t row) {
     for (int step = 1; step < board_.size(); ++step) {
       const int peer = (rank + step) % board_.size();
       const std::size_t begin = static_cast<std::size_t>(row) * row_bytes;
@@ -108,7 +82,8 @@ void Rows::gather(const Slices& slices, const void* own, void* whole) {
       if (count > 0) std::memcpy(bytes + slices.offset(peer) + begin, row_of(peer, row), count);
     }
   };
-  run(steps);
+  const std::int64_t longest = slices.longest() * slices.element_bytes;
+  run({divide_up(longest, static_cast<std::int64_t>(row_bytes)), publish_row, consume_row});
 }
 
 void Rows::broadcast(int root, void* data, std::size_t bytes) {
@@ -117,21 +92,18 @@ void Rows::broadcast(int root, void* data, std::size_t bytes) {
   const auto length = [&](std::int64_t row) {
     return std::min(row_bytes, bytes - static_cast<std::size_t>(row) * row_bytes);
   };
-  Steps steps;
-  steps.rows = divide_up(static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(row_bytes));
-  steps.only_source = root;
-  if (board_.rank() == root) {
-    steps.publish = [&](std::int64_t row) {
-      std::memcpy(row_of(root, row), place + static_cast<std::size_t>(row) * row_bytes,
-                  length(row));
-    };
-  } else {
-    steps.consume = [&](std::int64_t row) {
-      std::memcpy(place + static_cast<std::size_t>(row) * row_bytes, row_of(root, row),
-                  length(row));
-    };
-  }
-  run(steps);
+  const auto publish_row = [&](std::int64_t row) {
+    std::memcpy(row_of(root, row), place + static_cast<std::size_t>(row) * row_bytes, length(row));
+  };
+  const auto consume_row = [&](std::int64_t row) {
+    std::memcpy(place + static_cast<std::size_t>(row) * row_bytes, row_of(root, row), length(row));
+  };
+  const std::int64_t rows =
+      divide_up(static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(row_bytes));
+  if (board_.rank() == root)
+    run({rows, publish_row, {}, root});
+  else
+    run({rows, {}, consume_row, root});
 }
 
 void Rows::run(const Steps& steps) {

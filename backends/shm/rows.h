@@ -1,12 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
 #include "backends/shm/board.h"
 #include "backends/shm/fate.h"
+#include "backends/shm/function_ref.h"
 #include "backends/shm/waiter.h"
 
 namespace zero::shm {
@@ -14,11 +15,15 @@ namespace zero::shm {
 /// Where each rank's part of a whole lies; the whole is cut in rank order.
 struct Slices {
   std::int64_t element_bytes = 1;
-  std::vector<std::int64_t> cuts;  ///< size + 1 element numbers, not descending.
+  std::int64_t whole = 0;  ///< Elements of all ranks.
+  std::int64_t each = 0;   ///< Of one rank, while there are as many left.
 
-  std::int64_t count(int rank) const;
-  std::int64_t longest() const;
-  std::size_t offset(int rank) const;  ///< Bytes.
+  std::int64_t begin(int rank) const { return std::min(whole, rank * each); }
+  std::int64_t count(int rank) const { return begin(rank + 1) - begin(rank); }
+  std::int64_t longest() const { return count(0); }
+  std::size_t offset(int rank) const {  ///< Bytes.
+    return static_cast<std::size_t>(begin(rank) * element_bytes);
+  }
 };
 
 Slices equal_slices(int size, std::int64_t each, std::int64_t element_bytes);
@@ -30,15 +35,19 @@ Slices near_equal_slices(int size, std::int64_t count, std::int64_t element_byte
 /// rows. Every rank must make the same calls. All functions throw Stopped. One thread.
 class Rows {
  public:
-  Rows(Board& board, Fate& fate, Waiter& waiter) : board_(board), fate_(fate), waiter_(waiter) {}
+  Rows(Board& board, Fate& fate, Waiter& waiter)
+      : board_(board),
+        fate_(fate),
+        waiter_(waiter),
+        terms_(static_cast<std::size_t>(board.size())) {}
 
   /// Called for consecutive pieces of this rank's slice with every rank's elements [begin, begin +
   /// count) of it, in rank order; begin is a multiple of kEpilogueBlock.
-  using Consume = std::function<void(std::int64_t begin, std::int64_t count,
-                                     std::span<const void* const> terms)>;
+  using Consume =
+      FunctionRef<void(std::int64_t begin, std::int64_t count, std::span<const void* const> terms)>;
 
   /// Sends slice p of `in` to rank p, and consumes this rank's slice of everybody's.
-  void exchange(const Slices& slices, const void* in, const Consume& consume);
+  void exchange(const Slices& slices, const void* in, Consume consume);
   /// Fills `whole` with all ranks' slices; `own` is this rank's, and may be its place in `whole`.
   void gather(const Slices& slices, const void* own, void* whole);
   /// Copies root's bytes to all.
@@ -47,9 +56,9 @@ class Rows {
  private:
   struct Steps {
     std::int64_t rows = 0;
-    std::function<void(std::int64_t row)> publish;  // empty: this rank shows nothing
-    std::function<void(std::int64_t row)> consume;  // empty: this rank takes nothing
-    int only_source = -1;                           // -1: all peers show something
+    FunctionRef<void(std::int64_t row)> publish;  // empty: this rank shows nothing
+    FunctionRef<void(std::int64_t row)> consume;  // empty: this rank takes nothing
+    int only_source = -1;                         // -1: all peers show something
   };
 
   void run(const Steps& steps);
@@ -60,7 +69,8 @@ class Rows {
   Board& board_;
   Fate& fate_;
   Waiter& waiter_;
-  std::int64_t base_ = 0;  // rows of earlier calls, on every rank alike
+  std::int64_t base_ = 0;           // rows of earlier calls, on every rank alike
+  std::vector<const void*> terms_;  // by rank: of the row that is consumed
 };
 
 }  // namespace zero::shm

@@ -69,8 +69,8 @@ struct ReduceScatterOptions {
   bool accumulate = false;      ///< Add onto the output's present content instead of onto zero.
   Epilogue epilogue = nullptr;  ///< May be empty.
   std::string_view label;       ///< Its text must live until wait() returns.
-  /// Null, or receives block_sum_of_squares() (libzero/kernels/block_norm.h) of each
-  /// kEpilogueBlock elements of the output, the last one shorter: taken while the sums are in
+  /// Null, or receives block_sum_of_squares() of each kNormBlock elements (both:
+  /// libzero/kernels/block_norm.h) of the output, the last one shorter: taken while the sums are in
   /// registers, which a pass of one's own would have to read again. In place when wait() returns.
   double* block_squares = nullptr;
 };

@@ -68,15 +68,14 @@ void reduce_int64(Parts parts, ReduceOp op, std::span<void* const> outs, std::in
 void ordered_sum(Parts parts, DType dtype, float* out, std::int64_t count, bool accumulate,
                  const Epilogue& epilogue, std::int64_t first, double* block_squares) {
   if (!is_floating(dtype)) refuse("ordered_sum", dtype);
-  static_assert(kEpilogueBlock == kNormBlock, "a piece of the sum is a block of the norm");
-  double* const squares =
-      block_squares == nullptr ? nullptr : block_squares + first / kEpilogueBlock;
+  static_assert(kEpilogueBlock % kNormBlock == 0, "a piece of the sum is whole blocks of the norm");
+  double* const squares = block_squares == nullptr ? nullptr : block_squares + first / kNormBlock;
   if (!epilogue) return sum_parts(parts, dtype, out, count, accumulate, squares);
   std::vector<const void*> at(parts.begin(), parts.end());
   for (std::int64_t begin = 0; begin < count; begin += kEpilogueBlock) {
     const std::int64_t piece = std::min(kEpilogueBlock, count - begin);
     sum_parts(at, dtype, out + begin, piece, accumulate,
-              squares == nullptr ? nullptr : squares + begin / kEpilogueBlock);
+              squares == nullptr ? nullptr : squares + begin / kNormBlock);
     epilogue(first + begin, piece);
     for (const void*& part : at)
       part = static_cast<const std::byte*>(part) + piece * size_of(dtype);

@@ -14,7 +14,7 @@ namespace zero {
 /// sum_parts(), with what a reduce_scatter needs around it. `first` is where `out` starts in the
 /// caller's whole output, a multiple of kEpilogueBlock. Calls epilogue(first + begin, count) after
 /// each kEpilogueBlock elements. `block_squares`: null, or belongs to the whole output: it is
-/// written from index first / kEpilogueBlock on. Throws ContractError for a dtype that is not
+/// written from index first / kNormBlock on. Throws ContractError for a dtype that is not
 /// floating.
 void ordered_sum(Parts parts, DType dtype, float* out, std::int64_t count, bool accumulate,
                  const Epilogue& epilogue = nullptr, std::int64_t first = 0,

@@ -60,7 +60,7 @@ typedef struct zero_reduce_scatter_args {
   zero_epilogue epilogue; /* may be null */
   void* epilogue_context;
   const char* label;
-  double* block_squares; /* may be null */
+  double* block_squares; /* may be null; one for each 64 elements of out */
 } zero_reduce_scatter_args;
 
 /* Calls block until done; the adapter in the program decides on which thread they run. */

@@ -49,7 +49,7 @@ std::uint32_t nonfinite(float value) noexcept {
 
 double block_sum_of_squares(const float* data, std::int64_t count) {
   ZERO_REQUIRE(count >= 0 && count <= kNormBlock,
-               "A block of the norm holds 0 to 4096 elements: " + std::to_string(count));
+               "A block of the norm holds 0 to 64 elements: " + std::to_string(count));
   return HWY_DYNAMIC_DISPATCH(sum_of_squares)(data, static_cast<std::size_t>(count));
 }
 

@@ -6,8 +6,9 @@
 
 namespace zero {
 
-/// The norm's unit, in elements of the flat order.
-inline constexpr std::int64_t kNormBlock = 4096;
+/// The norm's unit, in elements of the flat order. Every parameter begins at a multiple of it, and
+/// so do buckets and shards: which elements share a block does not depend on how they are cut.
+inline constexpr std::int64_t kNormBlock = 64;
 
 /// The sum of squares of one block of `count` elements, 0 <= count <= kNormBlock, in fp64: element
 /// i goes to lane i mod 16; a lane adds its squares in ascending order of i; then lane l += lane l

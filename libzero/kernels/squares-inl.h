@@ -14,6 +14,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 
+/// The lanes of one vector in pairwise rounds: lane l += lane l + half as many as there are.
+template <class D>
+HWY_INLINE double fold(D d, hn::Vec<D> value) {
+#if HWY_TARGET != HWY_SCALAR  // whose vectors of one element have no upper half
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    const hn::Half<D> half;
+    return fold(half, hn::Add(hn::LowerHalf(half, value), hn::UpperHalf(half, value)));
+  }
+#endif
+  (void)d;
+  return hn::GetLane(value);
+}
+
 /// Sums of squares of a block's elements, by i mod 16.
 class SquareLanes {
  public:
@@ -31,6 +44,16 @@ class SquareLanes {
     const auto high = hn::PromoteTo(kDoubles, hn::UpperHalf(kFloats, value));
     sums_[at + 1] = hn::MulAdd(high, high, sums_[at + 1]);
 #endif
+  }
+
+  /// The pairwise rounds.
+  HWY_INLINE double finish() const {
+    hn::Vec<Doubles> sums[kVectors];
+    for (std::size_t i = 0; i < kVectors; ++i) sums[i] = sums_[i];
+    for (std::size_t half = kVectors / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) sums[i] = hn::Add(sums[i], sums[i + half]);
+    }
+    return fold(kDoubles, sums[0]);
   }
 
   /// The rest of a block, fewer than 16 elements; then the pairwise rounds.

@@ -20,9 +20,12 @@ namespace {
 
 // How far ahead of the arithmetic memory is asked for, in elements.
 constexpr std::size_t kSumAhead = 256;
-// Streams read at once. More parts than this are added in several passes over a block, which stays
+// Streams read at once. More parts than this are added in several passes over a chunk, which stays
 // in the first-level cache.
 constexpr std::size_t kMostStreams = 4;
+constexpr std::int64_t kChunk = 4096;
+constexpr std::size_t kBlock = kNormBlock;
+static_assert(kChunk % kNormBlock == 0 && kNormBlock % kWidth == 0);
 
 template <class Part, std::size_t kStreams>
 struct Streams {
@@ -44,72 +47,81 @@ struct Streams {
   }
 };
 
-/// The sum of squares, or 0 where nobody asks for it.
+/// As many elements as a vector holds at most, from i on.
 template <bool kSquares, class Part, std::size_t kStreams>
-double add_streams(const Streams<Part, kStreams>& streams, std::size_t count) {
+HWY_INLINE void add_width(const Streams<Part, kStreams>& streams, std::size_t i,
+                          SquareLanes& squares) {
   const Wide d;
-  SquareLanes squares;
-  std::size_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) {
-    streams.prefetch(i);
-    for (std::size_t j = 0; j < kWidth; j += hn::Lanes(d)) {
-      const auto sum = streams.add(d, i + j);
-      if constexpr (kSquares) squares.add(j, sum);
-    }
+  streams.prefetch(i);
+  for (std::size_t j = 0; j < kWidth; j += hn::Lanes(d)) {
+    const auto sum = streams.add(d, i + j);
+    if constexpr (kSquares) squares.add(j, sum);
   }
+}
+
+/// `block_squares`: one for each block, the last one shorter.
+template <bool kSquares, class Part, std::size_t kStreams>
+void add_streams(const Streams<Part, kStreams>& streams, std::size_t count, double* block_squares) {
+  std::size_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    SquareLanes squares;
+    for (std::size_t j = 0; j < kBlock; j += kWidth) add_width<kSquares>(streams, i + j, squares);
+    if constexpr (kSquares) block_squares[i / kBlock] = squares.finish();
+  }
+  if (i == count) return;
+  const std::size_t block = i / kBlock;
+  SquareLanes squares;
+  for (; i + kWidth <= count; i += kWidth) add_width<kSquares>(streams, i, squares);
   const std::size_t whole = i;
   for (; i < count; ++i) streams.add(Single(), i);
-  return kSquares ? squares.finish(streams.out + whole, count - whole) : 0;
+  if constexpr (kSquares) block_squares[block] = squares.finish(streams.out + whole, count - whole);
 }
 
 template <class Part, std::size_t kStreams>
-double add_streams(const void* const* parts, std::size_t begin, float* out, std::size_t count,
-                   bool from_zero, bool squares) {
+void add_streams(const void* const* parts, std::size_t begin, float* out, std::size_t count,
+                 bool from_zero, double* block_squares) {
   Streams<Part, kStreams> streams{{}, out, from_zero};
   for (std::size_t p = 0; p < kStreams; ++p) {
     streams.parts[p] = static_cast<const typename Part::Stored*>(parts[p]) + begin;
   }
-  return squares ? add_streams<true>(streams, count) : add_streams<false>(streams, count);
+  if (block_squares != nullptr) return add_streams<true>(streams, count, block_squares);
+  add_streams<false>(streams, count, nullptr);
 }
 
 /// Elements [begin, begin + count) of every part onto out[0 .. count).
 template <class Part>
-double add_block(Parts parts, std::size_t begin, float* out, std::size_t count, bool accumulate,
-                 bool squares) {
-  double result = 0;
+void add_chunk(Parts parts, std::size_t begin, float* out, std::size_t count, bool accumulate,
+               double* block_squares) {
   std::size_t first = 0;
   while (first < parts.size()) {
     const std::size_t streams = std::min(kMostStreams, parts.size() - first);
     const void* const* at = parts.data() + first;
     const bool from_zero = first == 0 && !accumulate;
-    const bool last = first + streams == parts.size();
+    double* const squares = first + streams == parts.size() ? block_squares : nullptr;
     switch (streams) {
       case 1:
-        result = add_streams<Part, 1>(at, begin, out, count, from_zero, last && squares);
+        add_streams<Part, 1>(at, begin, out, count, from_zero, squares);
         break;
       case 2:
-        result = add_streams<Part, 2>(at, begin, out, count, from_zero, last && squares);
+        add_streams<Part, 2>(at, begin, out, count, from_zero, squares);
         break;
       case 3:
-        result = add_streams<Part, 3>(at, begin, out, count, from_zero, last && squares);
+        add_streams<Part, 3>(at, begin, out, count, from_zero, squares);
         break;
       default:
-        result = add_streams<Part, 4>(at, begin, out, count, from_zero, last && squares);
+        add_streams<Part, 4>(at, begin, out, count, from_zero, squares);
         break;
     }
     first += streams;
   }
-  return result;
 }
 
 template <class Part>
 void add_all(Parts parts, float* out, std::int64_t count, bool accumulate, double* squares) {
-  for (std::int64_t begin = 0; begin < count; begin += kNormBlock) {
-    const double sum =
-        add_block<Part>(parts, static_cast<std::size_t>(begin), out + begin,
-                        static_cast<std::size_t>(std::min(kNormBlock, count - begin)), accumulate,
-                        squares != nullptr);
-    if (squares != nullptr) squares[begin / kNormBlock] = sum;
+  for (std::int64_t begin = 0; begin < count; begin += kChunk) {
+    add_chunk<Part>(parts, static_cast<std::size_t>(begin), out + begin,
+                    static_cast<std::size_t>(std::min(kChunk, count - begin)), accumulate,
+                    squares == nullptr ? nullptr : squares + begin / kNormBlock);
   }
 }
 

@@ -35,8 +35,8 @@ struct LayoutOptions {
   std::int64_t bucket_bytes = 25 << 20;  ///< Cap of a bucket, in bytes of the parameter's dtype.
   std::int64_t first_bucket_bytes =
       1 << 20;  ///< Cap of each dtype's first bucket: starts the overlap early.
-  /// Shards begin at multiples of this many elements. 4096, the norm's block, gives the same bits
-  /// on every world size; less balances tiny models better and gives that up.
+  /// Shards begin at multiples of this many elements. Multiples of 64, the norm's block, give the
+  /// same bits on every world size; less balances tiny models better and gives that up.
   std::int64_t shard_alignment = 4096;
 };
 

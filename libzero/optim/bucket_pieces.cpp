@@ -2,23 +2,23 @@
 
 #include <algorithm>
 
-#include "libzero/kernels/block_norm.h"
+#include "libzero/collective/collective.h"
 
 namespace zero {
 namespace {
 
 std::int64_t blocks_of(std::int64_t elements) {
-  return elements / kNormBlock + (elements % kNormBlock != 0 ? 1 : 0);
+  return elements / kEpilogueBlock + (elements % kEpilogueBlock != 0 ? 1 : 0);
 }
 
-/// Elements of one rank's part of a piece: a multiple of kNormBlock.
+/// Elements of one rank's part of a piece: a multiple of kEpilogueBlock.
 std::int64_t piece_count(const Layout& layout, std::int32_t bucket, int world_size,
                          std::int64_t slice) {
   const DType dtype = layout.buckets()[static_cast<std::size_t>(bucket)].dtype;
   const std::int64_t cap = blocks_of(layout.options().bucket_bytes / size_of(dtype));
   const std::int64_t most = std::max<std::int64_t>(1, (cap + world_size - 1) / world_size);
   const std::int64_t pieces = (blocks_of(slice) + most - 1) / most;
-  return (blocks_of(slice) + pieces - 1) / pieces * kNormBlock;
+  return (blocks_of(slice) + pieces - 1) / pieces * kEpilogueBlock;
 }
 
 std::vector<StagedRun> runs_of(const Layout& layout, std::int32_t bucket, int world_size,

@@ -26,7 +26,7 @@ struct BucketPiece {
 
 /// Cuts the slices of a bucket so that the buffer holds no more than the cap of a bucket, give or
 /// take the padding: a bucket within the cap is one piece, one of no elements none. Pieces begin at
-/// multiples of kNormBlock elements of the slice: the bits do not depend on the cuts.
+/// multiples of kEpilogueBlock elements of the slice: the bits do not depend on the cuts.
 std::vector<BucketPiece> make_pieces(const Layout& layout, std::int32_t bucket, int world_size);
 
 }  // namespace zero

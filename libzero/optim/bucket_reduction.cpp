@@ -11,6 +11,9 @@
 namespace zero {
 namespace {
 
+/// Elements that are read and zeroed while they are in the first-level cache.
+constexpr std::int64_t kZeroedAtOnce = 4096;
+
 bool is_castable(c10::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
@@ -62,8 +65,12 @@ void BucketReduction::copy_run(const StagedRun& run, const Contribution& from, s
   const DType dtype = castable_dtype(from.gradient.scalar_type());
   const std::int64_t item = size_of(dtype);
   auto* const source = static_cast<std::byte*>(from.gradient.data_ptr()) + first * item;
-  cast_elements(source, dtype, to, wire, numel);
-  if (zero_after) std::memset(source, 0, static_cast<std::size_t>(numel * item));
+  if (!zero_after) return cast_elements(source, dtype, to, wire, numel);
+  for (std::int64_t at = 0; at < numel; at += kZeroedAtOnce) {
+    const std::int64_t count = std::min(kZeroedAtOnce, numel - at);
+    cast_elements(source + at * item, dtype, to + at * size_of(wire), wire, count);
+    std::memset(source + at * item, 0, static_cast<std::size_t>(count * item));
+  }
 }
 
 void BucketReduction::pack(std::int32_t bucket, const BucketPiece& piece,

@@ -1,5 +1,6 @@
 #include "libzero/optim/exact_sum.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -12,6 +13,10 @@ namespace zero {
 namespace {
 
 constexpr std::uint64_t kDigitMask = 0xffffffffu;
+// Each adds less than 2^32 to a word, and a word holds 2^63.
+constexpr std::size_t kTermsBetweenCarries = std::size_t{1} << 20;
+constexpr double kTermLimit = 0x1p288;
+static_assert(ExactSum::kTermLimitExponent == 288);
 constexpr std::int64_t kMaxMergedWord = std::int64_t{1} << 62;
 
 /// value = mantissa * 2^(position + kLowestExponent).
@@ -21,7 +26,7 @@ struct Term {
 };
 
 Term decompose(double value) {
-  ZERO_REQUIRE(value >= 0 && value < std::ldexp(1.0, ExactSum::kTermLimitExponent),
+  ZERO_REQUIRE(value >= 0 && value < kTermLimit,
                "A term of an exact sum must be finite, not negative and below 2^288; look for "
                "overflow before adding: " +
                    number_text(value));
@@ -68,6 +73,23 @@ bool any_bit_below(const Digits& digits, int position) {
 }  // namespace
 
 void ExactSum::add(double value) {
+  put(value);
+  carry();
+}
+
+void ExactSum::add(std::span<const double> values) {
+  ExactSum sum;
+  while (!values.empty()) {
+    const std::size_t count = std::min(values.size(), kTermsBetweenCarries);
+    for (const double value : values.first(count)) sum.put(value);
+    sum.carry();
+    values = values.subspan(count);
+  }
+  merge(sum.words_);
+}
+
+/// Leaves words beyond a digit, each by less than one digit more.
+void ExactSum::put(double value) {
   const Term term = decompose(value);
   if (term.mantissa == 0) return;
   const auto word = static_cast<std::size_t>(term.position / kDigitBits);
@@ -79,7 +101,6 @@ void ExactSum::add(double value) {
   // there.
   if (low >> kDigitBits != 0) words_[word + 1] += static_cast<std::int64_t>(low >> kDigitBits);
   if (high != 0) words_[word + 2] += static_cast<std::int64_t>(high);
-  carry();
 }
 
 void ExactSum::merge(std::span<const std::int64_t> words) {

@@ -30,6 +30,10 @@ class ExactSum {
   /// its own, not with the sum.
   void add(double value);
 
+  /// Adds all of them, several times as fast as one by one. Throws ContractError as above, leaving
+  /// the sum as it was.
+  void add(std::span<const double> values);
+
   /// The digits, carries done: equal sums have equal words. Each is below 2^32 (the last may be
   /// more), so the words of up to 2^30 ranks can be added as int64 without overflow.
   std::span<const std::int64_t> words() const noexcept { return words_; }
@@ -43,6 +47,7 @@ class ExactSum {
   double value() const noexcept;
 
  private:
+  void put(double value);
   void carry() noexcept;
 
   std::array<std::int64_t, kWords> words_{};

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "libzero/base/convert_floats.h"
 #include "libzero/base/error.h"
+#include "libzero/kernels/cast.h"
 #include "libzero/optim/checkpoint_rows.h"
 #include "libzero/optim/model_sync.h"
 #include "libzero/optim/row_match.h"
@@ -30,14 +30,6 @@ std::span<std::byte> bytes_of(float* data, std::int64_t count) {
   return std::as_writable_bytes(std::span(data, static_cast<std::size_t>(count)));
 }
 
-/// `to` has room for as many elements of `dtype`.
-void narrow(const float* from, std::int64_t count, DType dtype, void* to) {
-  const auto elements = static_cast<std::size_t>(count);
-  convert_floats(
-      FloatType::kFloat32, std::as_bytes(std::span(from, elements)), float_type_of(dtype),
-      {static_cast<std::byte*>(to), elements * static_cast<std::size_t>(size_of(dtype))});
-}
-
 /// Elements [begin, end) of a state of any floating type, widened.
 void read_floats(const Reader& reader, std::int32_t row, const std::string& state,
                  std::int64_t begin, std::int64_t end, float* dst) {
@@ -49,8 +41,7 @@ void read_floats(const Reader& reader, std::int32_t row, const std::string& stat
     const std::int64_t count = std::min(kChunk, end - at);
     chunk.resize(static_cast<std::size_t>(count * size_of(saved)));
     reader.read(row, state, at, at + count, chunk);
-    convert_floats(float_type_of(saved), chunk, FloatType::kFloat32,
-                   bytes_of(dst + (at - begin), count));
+    cast_elements(chunk.data(), saved, dst + (at - begin), DType::kFloat32, count);
   }
 }
 
@@ -68,7 +59,8 @@ void read_value(const Reader& reader, std::int32_t source, const ParameterSpec& 
     const std::int64_t count = std::min(kChunk, numel - at);
     chunk.resize(static_cast<std::size_t>(count));
     read_floats(reader, source, state, at, at + count, chunk.data());
-    narrow(chunk.data(), count, row.dtype, dst.data() + at * size_of(row.dtype));
+    cast_elements(chunk.data(), DType::kFloat32, dst.data() + at * size_of(row.dtype), row.dtype,
+                  count);
   }
 }
 
@@ -191,7 +183,7 @@ void FreshState::put_in_place(LoadTarget& target) {
       write_elements(tensor, piece.extent.begin, count, master);
     } else {
       WritableRun run(tensor, piece.extent.begin, count);
-      narrow(master, count, dtype, run.data());
+      cast_elements(master, DType::kFloat32, run.data(), dtype, count);
       run.finish();
     }
   }

@@ -107,7 +107,7 @@ class GradientReducer {
   const ReducerOptions options_;
 
   std::vector<at::Tensor> kept_;  // by parameter: the `.grad` of stages 0 and 1
-  bool dirty_ = true;             // `.grad` may hold what must not count
+  bool dirty_ = false;            // `.grad` may hold what must not count
   bool in_backward_ = false;
   bool hold_ = false;
   CallName name_;

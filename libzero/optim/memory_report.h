@@ -5,7 +5,7 @@
 namespace zero {
 
 /// Bytes that one rank holds for training, by kind. The kinds of the first block follow the formula
-/// in docs/concepts.md exactly; alignment and staging come on top.
+/// in docs/concepts.md exactly; alignment, block_sums and staging come on top.
 struct MemoryReport {
   std::int64_t parameters =
       0;  ///< Trainable parameters, in their own dtype; a tied one counts once.
@@ -18,6 +18,7 @@ struct MemoryReport {
 
   std::int64_t alignment =
       0;  ///< Holes between parameters and padding of shards, in all of the above.
+  std::int64_t block_sums = 0;  ///< The norm's: 8 bytes for each 64 elements of the accumulator.
   std::int64_t staging =
       0;  ///< The bucket-sized buffer that gradients and parameters travel through.
   std::int64_t local_sums =
@@ -30,7 +31,7 @@ struct MemoryReport {
     return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq;
   }
   std::int64_t total() const noexcept {
-    return by_formula() + alignment + staging + local_sums + frozen + buffers;
+    return by_formula() + alignment + block_sums + staging + local_sums + frozen + buffers;
   }
 };
 

@@ -47,12 +47,11 @@ bool is_reduced(const BackwardCall& call) {
 StepVote Optimizer::Impl::make_vote() {
   StepVote vote;
   for (const BucketState& state : states_) {
-    for (const double sum : state.block_sums) {
-      if (std::isfinite(sum)) {
-        vote.sum_of_squares.add(sum);
-      } else {
-        vote.finite = false;
-      }
+    const std::vector<double>& sums = state.block_sums;
+    if (std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); })) {
+      vote.sum_of_squares.add(sums);
+    } else {
+      vote.finite = false;
     }
   }
   if (!vote.finite) find_nonfinite(vote);

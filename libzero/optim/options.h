@@ -74,7 +74,7 @@ struct Options {
   TORCH_ARG(std::vector<ParameterGroup>, groups) = {};
   TORCH_ARG(std::int64_t, bucket_bytes) = std::int64_t{25} << 20;
   TORCH_ARG(std::int64_t, first_bucket_bytes) = std::int64_t{1} << 20;
-  /// Elements; other values than 4096 give up equal bits over world sizes (see LayoutOptions).
+  /// Elements; no multiple of 64 gives up equal bits over world sizes (see LayoutOptions).
   TORCH_ARG(std::int64_t, shard_alignment) = 4096;
   /// Every how many applied steps the ranks compare their parameters, byte for byte by a 64-bit
   /// hash of each, frozen ones too; 0: never. Twice in such a step: as backward used them, since

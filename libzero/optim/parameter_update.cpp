@@ -1,5 +1,6 @@
 #include "libzero/optim/parameter_update.h"
 
+#include "libzero/kernels/cast.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -106,10 +107,11 @@ void ParameterUpdate::refresh_masters() {
     BucketState& state = states_[b];
     if (state.master.size() == 0) continue;
     for (const Segment& segment : state.stepped_segments) {
-      const at::Tensor widened =
-          table_.tensors[static_cast<std::size_t>(segment.parameter)].detach().to(at::kFloat);
-      read_elements(widened, segment.parameter_begin, segment.numel,
-                    state.master.data() + (segment.bucket_begin - state.stepped.begin));
+      const auto p = static_cast<std::size_t>(segment.parameter);
+      const at::Tensor dense = table_.tensors[p].detach().contiguous();
+      cast_elements(contiguous_element(dense, segment.parameter_begin), table_.specs[p].dtype,
+                    state.master.data() + (segment.bucket_begin - state.stepped.begin),
+                    DType::kFloat32, segment.numel);
     }
   }
 }

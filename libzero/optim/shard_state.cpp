@@ -92,6 +92,7 @@ void add_to_report(const std::vector<BucketState>& states, MemoryReport& report)
     const std::int64_t owned = numel_of(state.owned_segments);
     const std::int64_t stepped = numel_of(state.stepped_segments);
     report.alignment += arena_slack(state);
+    report.block_sums += static_cast<std::int64_t>(state.block_sums.size() * sizeof(double));
     add_array(state.accumulator, owned, report.accumulator, report.alignment);
     add_array(state.master, stepped, report.master, report.alignment);
     add_array(state.exp_avg, stepped, report.exp_avg, report.alignment);

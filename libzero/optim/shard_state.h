@@ -32,8 +32,8 @@ struct BucketState {
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
                                             int world_size);
 
-/// Adds accumulator, master and moments to the report, elements of parameters apart from holes and
-/// padding.
+/// Adds accumulator with its block sums, master and moments to the report, elements of parameters
+/// apart from holes and padding.
 void add_to_report(const std::vector<BucketState>& states, MemoryReport& report);
 
 }  // namespace zero

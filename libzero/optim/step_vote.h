@@ -30,7 +30,7 @@ enum class Soundness : std::int8_t {
 
 struct StepVote {
   ExactSum
-      sum_of_squares;  ///< Of this rank's slices of the accumulated gradient; finite blocks only.
+      sum_of_squares;  ///< Of this rank's slices of the accumulated gradient; finite buckets only.
   bool finite = true;  ///< False if a gradient is infinity or NaN.
   std::int32_t nonfinite_parameter = -1;  ///< The first such, in registration order.
   std::int32_t unused_parameter =

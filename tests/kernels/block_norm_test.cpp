@@ -46,15 +46,15 @@ std::vector<float> random_values(std::size_t count, std::uint32_t seed) {
 }
 
 RC_GTEST_PROP(BlockNormProperty, TheBitsAreThoseOfTheDocumentedOrder, ()) {
-  const auto count = *rc::gen::inRange<std::size_t>(0, 4097);
+  const auto count = *rc::gen::inRange<std::size_t>(0, 65);
   const auto values = random_values(count, *rc::gen::arbitrary<std::uint32_t>());
   RC_ASSERT(std::bit_cast<std::uint64_t>(sum(values)) ==
             std::bit_cast<std::uint64_t>(naive(values)));
 }
 
 TEST(BlockNorm, EveryCountFollowsTheDocumentedOrder) {
-  const auto values = random_values(4096, 7);
-  for (std::size_t count = 0; count <= 4096; count += count < 70 || count > 4070 ? 1 : 37) {
+  const auto values = random_values(64, 7);
+  for (std::size_t count = 0; count <= 64; ++count) {
     const std::vector<float> part(values.begin(),
                                   values.begin() + static_cast<std::ptrdiff_t>(count));
     ASSERT_EQ(sum(part), naive(part)) << count;
@@ -62,33 +62,33 @@ TEST(BlockNorm, EveryCountFollowsTheDocumentedOrder) {
 }
 
 TEST(BlockNorm, UnalignedDataGivesTheSameBits) {
-  const auto values = random_values(1000, 3);
+  const auto values = random_values(60, 3);
   std::vector<float> shifted(values.size() + 5);
   for (std::size_t shift = 0; shift <= 5; ++shift) {
     std::copy(values.begin(), values.end(), shifted.begin() + static_cast<std::ptrdiff_t>(shift));
-    ASSERT_EQ(block_sum_of_squares(shifted.data() + shift, 1000), naive(values));
+    ASSERT_EQ(block_sum_of_squares(shifted.data() + shift, 60), naive(values));
   }
 }
 
 TEST(BlockNorm, TheLargestAndTheSmallestFloatsNeitherOverflowNorVanish) {
   const float largest = std::numeric_limits<float>::max();
-  const std::vector<float> block(4096, largest);
+  const std::vector<float> block(64, largest);
   EXPECT_TRUE(std::isfinite(sum(block)));
   EXPECT_EQ(sum(block), naive(block));
   EXPECT_EQ(sum({std::numeric_limits<float>::denorm_min()}), std::ldexp(1.0, -298));
 }
 
 TEST(BlockNorm, ZerosAddNothing) {
-  auto values = random_values(100, 5);
+  auto values = random_values(50, 5);
   const double before = sum(values);
-  values.resize(4096, 0.0f);
+  values.resize(64, 0.0f);
   EXPECT_EQ(sum(values), before);
   EXPECT_EQ(sum({}), 0.0);
 }
 
 TEST(BlockNorm, IsNotFiniteExactlyWhenAnElementIsNot) {
   for (const float bad : {kInfinity, -kInfinity, kNan}) {
-    for (const std::size_t count : {1u, 15u, 16u, 17u, 4096u}) {
+    for (const std::size_t count : {1u, 15u, 16u, 17u, 64u}) {
       for (const std::size_t at : {std::size_t{0}, count / 2, count - 1}) {
         auto values = random_values(count, 11);
         ASSERT_TRUE(std::isfinite(sum(values)));
@@ -100,7 +100,7 @@ TEST(BlockNorm, IsNotFiniteExactlyWhenAnElementIsNot) {
 }
 
 TEST(BlockNorm, CountsBeyondABlockAreRefused) {
-  const std::vector<float> values(4097);
+  const std::vector<float> values(65);
   EXPECT_THROW(sum(values), ContractError);
   EXPECT_THROW(block_sum_of_squares(values.data(), -1), ContractError);
 }

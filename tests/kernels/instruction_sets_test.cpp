@@ -125,8 +125,8 @@ TEST_P(InstructionSetsStep, FiftyStepsOfAnyLengthGiveTheSameBits) {
 }
 
 TEST(InstructionSets, TheNormOfABlockHasTheSameBits) {
-  const std::vector<float> values = tame_floats(4096, 3);
-  for (const std::int64_t count : {0, 1, 15, 16, 17, 1000, 4095, 4096}) {
+  const std::vector<float> values = tame_floats(64, 3);
+  for (const std::int64_t count : {0, 1, 15, 16, 17, 33, 63, 64}) {
     expect_all_equal(on_each([&] { return block_sum_of_squares(values.data(), count); }));
   }
 }
@@ -141,7 +141,7 @@ TEST(InstructionSets, SumsAndTheirNormsHaveTheSameBits) {
     }
     expect_all_equal(on_each([&] {
       std::vector<float> out(4500, 0.5f);
-      std::vector<double> squares(2);
+      std::vector<double> squares(4500 / 64 + 1);
       sum_parts(at, DType::kFloat32, out.data(), 4500, true, squares.data());
       return std::pair(bits_of(out), squares);
     }));

@@ -26,7 +26,7 @@ void expect_uninterrupted(Precision precision, const std::vector<Leg>& legs) {
     from = std::move(into);
     from_step = leg.last;
   }
-  const Trained& expected = uninterrupted(precision, kBuckets);
+  const Trained& expected = uninterrupted(precision);
   EXPECT_EQ(first_difference(expected, trained), "");
   EXPECT_EQ(first_difference(expected.history, trained.history), "");
 }

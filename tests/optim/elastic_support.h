@@ -105,6 +105,7 @@ struct Place {
   int stage = 0;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
   bool defer = false;
+  std::int64_t shard_alignment = 4096;
 
   std::string text() const {
     return std::to_string(world_size) + " ranks, stage " + std::to_string(stage) +
@@ -117,6 +118,7 @@ inline Options elastic_options(const Place& place, Precision precision) {
   Options options;
   options.stage(place.stage).bucket_bytes(place.bucket_bytes).defer_reduction(place.defer);
   options.first_bucket_bytes(place.bucket_bytes / 2).clip_norm(1.0).checksum_every(10);
+  options.shard_alignment(place.shard_alignment);
   if (precision == Precision::kFp32Bf16Wire) options.wire(torch::kBFloat16);
   options.groups({{[](const std::string&, const at::Tensor& t) { return t.dim() < 2; },
                    AdamWOptions(3e-3).weight_decay(0.0)}});
@@ -245,12 +247,10 @@ inline void train_elastic(const Place& place, Precision precision, std::int64_t 
 }
 
 /// One rank that does everything, never interrupted. Calculated once.
-inline const Trained& uninterrupted(Precision precision,
-                                    std::int64_t bucket_bytes = Place().bucket_bytes) {
-  static std::map<std::pair<Precision, std::int64_t>, Trained> all;
-  Trained& trained = all[{precision, bucket_bytes}];
-  if (trained.history.empty())
-    train_elastic({.bucket_bytes = bucket_bytes}, precision, kElasticSteps, trained);
+inline const Trained& uninterrupted(Precision precision) {
+  static std::map<Precision, Trained> all;
+  Trained& trained = all[precision];
+  if (trained.history.empty()) train_elastic({}, precision, kElasticSteps, trained);
   return trained;
 }
 

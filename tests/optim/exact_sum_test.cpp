@@ -87,6 +87,21 @@ RC_GTEST_PROP(ExactSumProperty, TheValueIsTheExactSumRoundedOnce, ()) {
   RC_ASSERT(sum_of(terms).value() == reference.rounded());
 }
 
+RC_GTEST_PROP(ExactSumProperty, ManyTermsAtOnceAreAsOneByOne, ()) {
+  const std::vector<double> before = any_terms(), terms = any_terms();
+  ExactSum at_once = sum_of(before), one_by_one = sum_of(before);
+  at_once.add(terms);
+  for (const double term : terms) one_by_one.add(term);
+  RC_ASSERT(words_of(at_once) == words_of(one_by_one));
+}
+
+TEST(ExactSum, ManyTermsAtOnceLeaveItAsItWasIfOneIsRefused) {
+  ExactSum sum = sum_of({2, 3});
+  const std::vector<double> terms = {1, 1, -1};
+  EXPECT_THROW(sum.add(terms), ContractError);
+  EXPECT_EQ(sum.value(), 5);
+}
+
 RC_GTEST_PROP(ExactSumProperty, OrderDoesNotMatter, ()) {
   const std::vector<double> terms = any_terms();
   std::vector<double> permuted = terms;
