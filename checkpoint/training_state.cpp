@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "libzero/base/error.h"
+#include "libzero/base/utf8.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -17,23 +18,6 @@ bool all_of_length(std::string_view text, Allowed allowed) noexcept {
 
 bool is_lower_or_digit(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/// Length of the UTF-8 sequence at the start of text; 0 if there is none.
-std::size_t sequence_length(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const unsigned char second = byte(1);
-  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool surrogate = first == 0xed && second > 0x9f;
-  const bool beyond = first == 0xf4 && second > 0x8f;
-  return overlong || surrogate || beyond ? 0 : length;
 }
 
 void validate_row(const CommonState& state, std::size_t row) {
@@ -112,7 +96,7 @@ bool is_parameter_name(std::string_view text) noexcept {
   if (text.empty() || text.size() > kMaxNameBytes) return false;
   while (!text.empty()) {
     const auto first = static_cast<unsigned char>(text[0]);
-    const std::size_t length = sequence_length(text);
+    const std::size_t length = utf8_length(text);
     if (length == 0 || first < 0x20 || first == 0x7f) return false;
     text.remove_prefix(length);
   }

@@ -4,20 +4,14 @@
 #include "cli/numbers.h"
 #include "cli/printable.h"
 #include "cli/table.h"
+#include "libzero/base/number_text.h"
+#include "libzero/base/shape_text.h"
 
 namespace zero::cli {
 namespace {
 
 using checkpoint::Inspection;
 using checkpoint::Piece;
-
-std::string shape_text(const ParameterSpec& parameter) {
-  std::string text = "[";
-  for (const std::int64_t dimension : parameter.shape) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(dimension);
-  }
-  return text + "]";
-}
 
 std::string kind_text(const Inspection& what, const ParameterSpec& parameter) {
   if (parameter.alias_of == -1) return kind_of(parameter);
@@ -67,7 +61,7 @@ std::string parameters_table(const Inspection& what, int width) {
       bytes += sum.bytes;
       states.push_back(state);
     }
-    table.add({spec.name, shape_text(spec), std::string(name_of(spec.dtype)),
+    table.add({spec.name, shape_text(spec.shape), std::string(name_of(spec.dtype)),
                spec.group < 0 ? "-" : std::to_string(spec.group), kind_text(what, spec),
                std::to_string(spec.numel()), bytes_text(bytes), joined(states)});
   }
@@ -161,7 +155,7 @@ std::string inspection_text(const std::string& directory, const Inspection& what
 
 std::string parameter_text(const Inspection& what, std::int32_t parameter, int width) {
   const ParameterSpec& spec = what.common.parameters[static_cast<std::size_t>(parameter)];
-  std::vector<std::string> facts = {shape_text(spec), std::string(name_of(spec.dtype)),
+  std::vector<std::string> facts = {shape_text(spec.shape), std::string(name_of(spec.dtype)),
                                     kind_text(what, spec)};
   if (spec.group >= 0) facts.push_back("group " + std::to_string(spec.group));
   facts.push_back(count_text(static_cast<std::uint64_t>(spec.numel()), "element"));

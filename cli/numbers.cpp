@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <system_error>
 
@@ -35,13 +34,6 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   const auto shift = 10 * (letter / 2 + 1);
   if (value > ~std::uint64_t{0} >> shift) return std::nullopt;
   return value << shift;
-}
-
-std::string number_text(double value) {
-  if (std::isnan(value)) return "nan";
-  std::array<char, 64> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return std::string(text.data(), end);
 }
 
 std::string duration_text(double seconds) {

@@ -16,9 +16,6 @@ std::string bytes_text(std::uint64_t bytes);
 /// be followed by "iB". They count 1024. Nothing for any other text, and beyond 2^64 - 1.
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
-/// The shortest text that reads back as the same number; "nan", "inf", "-inf".
-std::string number_text(double value);
-
 /// "0:04", "12:34", "1:02:03".
 std::string duration_text(double seconds);
 

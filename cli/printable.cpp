@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "libzero/base/utf8.h"
+
 namespace zero::cli {
 namespace {
 
@@ -18,20 +20,11 @@ struct Character {
 
 /// REQUIRES a text that is not empty.
 Character first_character(std::string_view text) {
+  const std::size_t length = utf8_length(text);
+  if (length == 0) return {kInvalid, text.substr(0, 1)};
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return {first, text.substr(0, 1)};
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  constexpr std::array<std::uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  const Character invalid{kInvalid, text.substr(0, 1)};
-  if (first < 0xc2 || first > 0xf4 || length > text.size()) return invalid;
-  std::uint32_t code = first & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return invalid;
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < kSmallest[length] || code > 0x10ffff || surrogate) return invalid;
+  std::uint32_t code = length == 1 ? byte(0) : byte(0) & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) code = code << 6 | (byte(i) & 0x3fu);
   return {code, text.substr(0, length)};
 }
 

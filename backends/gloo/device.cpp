@@ -14,8 +14,8 @@
 #include <mutex>
 #include <system_error>
 
-#include "backends/gloo/signals.h"
 #include "libzero/base/error.h"
+#include "libzero/base/quiet_thread.h"
 
 namespace zero::gloo_backend {
 namespace {

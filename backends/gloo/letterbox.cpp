@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "backends/gloo/signals.h"
 #include "backends/gloo/slots.h"
+#include "libzero/base/quiet_thread.h"
 
 namespace zero::gloo_backend {
 namespace {
@@ -90,9 +90,8 @@ LetterBox::LetterBox(Links& links, int rank, int size, Callbacks callbacks)
 }
 
 void LetterBox::open() {
-  const AllSignalsBlock no_signals;
   for (auto& correspondent : correspondents_) {
-    correspondent->thread = std::thread([this, &correspondent] { watch(*correspondent); });
+    correspondent->thread = start_quiet_thread([this, &correspondent] { watch(*correspondent); });
   }
 }
 

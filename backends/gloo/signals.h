@@ -34,21 +34,4 @@ class SigpipeBlock {
   bool was_pending_ = false;
 };
 
-/// Threads started while this lives take no signals at all: they belong to the program's own
-/// threads.
-class AllSignalsBlock {
- public:
-  AllSignalsBlock() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlock() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlock(const AllSignalsBlock&) = delete;
-  AllSignalsBlock& operator=(const AllSignalsBlock&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace zero::gloo_backend

@@ -1,13 +1,12 @@
 #include "backends/gloo/timekeeper.h"
 
-#include "backends/gloo/signals.h"
+#include "libzero/base/quiet_thread.h"
 
 namespace zero::gloo_backend {
 
 Timekeeper::Timekeeper(std::chrono::milliseconds timeout, std::function<void()> on_expiry)
     : timeout_(timeout), on_expiry_(std::move(on_expiry)) {
-  const AllSignalsBlock no_signals;
-  thread_ = std::thread([this] { watch(); });
+  thread_ = start_quiet_thread([this] { watch(); });
 }
 
 Timekeeper::~Timekeeper() {

@@ -14,10 +14,10 @@
 #include <boost/asio/write.hpp>
 
 #include "backends/rendezvous/handshake.h"
-#include "backends/rendezvous/quiet_thread.h"
 #include "backends/rendezvous/store_server.h"
 #include "backends/rendezvous/wire.h"
 #include "libzero/base/error.h"
+#include "libzero/base/quiet_thread.h"
 
 namespace zero::rendezvous {
 

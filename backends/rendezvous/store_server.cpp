@@ -11,11 +11,11 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 
-#include "backends/rendezvous/quiet_thread.h"
 #include "backends/rendezvous/session.h"
 #include "backends/rendezvous/table.h"
 #include "backends/rendezvous/waiters.h"
 #include "libzero/base/error.h"
+#include "libzero/base/quiet_thread.h"
 
 namespace zero::rendezvous {
 

@@ -1,7 +1,6 @@
 #include "backends/shm/guard.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -11,27 +10,9 @@
 #include <utility>
 
 #include "libzero/base/error.h"
+#include "libzero/base/quiet_thread.h"
 
 namespace zero::shm {
-namespace {
-
-/// Signals are for the program's own threads; a thread inherits what is blocked.
-class AllSignalsBlock {
- public:
-  AllSignalsBlock() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlock() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlock(const AllSignalsBlock&) = delete;
-  AllSignalsBlock& operator=(const AllSignalsBlock&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 Guard::Guard(const std::vector<Process>& processes) {
   for (std::size_t i = 0; i < processes.size(); ++i) {
@@ -50,9 +31,8 @@ Guard::Guard(const std::vector<Process>& processes) {
     throw IoError("cannot watch over the other ranks; raise the limit of open files (ulimit -n): " +
                   std::string(std::strerror(errno)));
   }
-  const AllSignalsBlock no_signals;
   try {
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_quiet_thread([this] { run(); });
   } catch (const std::system_error& error) {
     throw Unavailable(
         std::string("cannot start the thread that watches over the other ranks; raise the limit of "

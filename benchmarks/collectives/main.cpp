@@ -1,12 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "backends/connect.h"
 #include "backends/rendezvous/served_store.h"
 #include "benchmarks/collectives/turns.h"
-#include "benchmarks/common/report.h"
-#include "benchmarks/common/rounds.h"
+#include "benchmarks/common/program.h"
 
 namespace zero::benchmark::collectives {
 namespace {
@@ -41,24 +39,23 @@ std::string size_text(std::int64_t bytes) {
                          : std::to_string(bytes >> 20) + "MiB";
 }
 
-void report(const Race& race, const Times& times, int ranks, Json& results) {
+void report(const Race& race, const Times& times, int ranks, Figures& figures) {
   const std::string job = race.operation + "." + std::string(name_of(race.dtype)) + "." +
                           size_text(race.bytes) + ".shm_to_";
   for (std::size_t i = 1; i < race.contenders.size(); ++i) {
     const std::string& theirs = race.contenders[i].name;
     const double value = median_ratio(times[0], times[i]);
     const Json limit = limit_of(race, theirs);
-    results.push_back(
-        {{"id", job + theirs + ".n" + std::to_string(ranks)},
-         {"what", "time over shared memory / time of " + theirs},
-         {"value", value},
-         {"limit", limit},
-         {"pass", limit.is_null() || value <= limit.get<double>()},
-         {"rounds", times[0].size()},
-         {"median_ms", 1e3 * median(times[0])},
-         {"median_ms_theirs", 1e3 * median(times[i])},
-         {"ratio_of_minima", *std::min_element(times[0].begin(), times[0].end()) /
-                                 *std::min_element(times[i].begin(), times[i].end())}});
+    figures.add({{"id", job + theirs + ".n" + std::to_string(ranks)},
+                 {"what", "time over shared memory / time of " + theirs},
+                 {"value", value},
+                 {"limit", limit},
+                 {"pass", limit.is_null() || value <= limit.get<double>()},
+                 {"rounds", times[0].size()},
+                 {"median_ms", 1e3 * median(times[0])},
+                 {"median_ms_theirs", 1e3 * median(times[i])},
+                 {"ratio_of_minima", *std::min_element(times[0].begin(), times[0].end()) /
+                                         *std::min_element(times[i].begin(), times[i].end())}});
   }
 }
 
@@ -76,14 +73,12 @@ int run(int argc, char** argv) {
       "ring "
       "all-reduce, and the memory copies alone.\n"
       "Example: zero run -n 2 -- collectives_benchmark --rounds 21 --output results.json"};
-  std::string output;
   std::string only;
-  int rounds = 21;
+  RunFlags flags{21, ""};
   std::vector<std::int64_t> kibibytes = {64, 1 << 10, kLargest >> 10};
-  app.add_option("--rounds", rounds)->check(CLI::Range(1, 10000))->capture_default_str();
   app.add_option("--kib", kibibytes, "sizes of the bucket")->capture_default_str();
   app.add_option("--only", only, "one of reduce_scatter, all_gather, all_reduce; default: all");
-  app.add_option("--output", output, "a JSON file; default: standard output");
+  flags.add_to(app);
   CLI11_PARSE(app, argc, argv);
 
   const Topology topology = topology_from(process_environment());
@@ -97,27 +92,22 @@ int run(int argc, char** argv) {
   Memory memory(*std::max_element(kibibytes.begin(), kibibytes.end()) << 10, topology.size);
   std::vector<std::int64_t> sizes;
   for (const std::int64_t size : kibibytes) sizes.push_back(size << 10);
-  Json results = Json::array();
+  Figures figures;
   for (const Race& race : make_races(backends, memory, sizes)) {
     if (!only.empty() && race.operation != only) continue;
-    report(race, run_rounds(race, *backends.shm, rounds), topology.size, results);
+    report(race, run_rounds(race, *backends.shm, flags.rounds), topology.size, figures);
   }
-  if (topology.rank == 0) write_report(output, results);
+  if (topology.rank == 0) figures.write(flags.output);
   backends.ring.reset();
   backends.gloo->shutdown();
   backends.shm->shutdown();
-  const auto passed = [](const Json& result) { return result["pass"].get<bool>(); };
-  return std::all_of(results.begin(), results.end(), passed) ? 0 : 1;
+  return figures.exit_code();
 }
 
 }  // namespace
 }  // namespace zero::benchmark::collectives
 
 int main(int argc, char** argv) {
-  try {
-    return zero::benchmark::collectives::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << "collectives_benchmark: " << error.what() << '\n';
-    return 3;
-  }
+  return zero::benchmark::run_program("collectives_benchmark", argc, argv,
+                                      zero::benchmark::collectives::run);
 }

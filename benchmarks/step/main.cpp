@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "backends/connect.h"
+#include "benchmarks/common/program.h"
 #include "libzero/collective/threads.h"
 #include "libzero/zero.h"
 #include "silent_collective.h"
@@ -169,10 +170,5 @@ int run(int argc, char** argv) {
 }  // namespace zero::benchmark
 
 int main(int argc, char** argv) {
-  try {
-    return zero::benchmark::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << "step_benchmark: " << error.what() << '\n';
-    return 3;
-  }
+  return zero::benchmark::run_program("step_benchmark", argc, argv, zero::benchmark::run);
 }

@@ -7,6 +7,7 @@
 
 #include "checkpoint/tools/element_difference.h"
 #include "libzero/base/number_text.h"
+#include "libzero/base/shape_text.h"
 
 namespace zero::checkpoint {
 namespace {

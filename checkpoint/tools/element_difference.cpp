@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "libzero/base/float16.h"
+#include "libzero/base/shape_text.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -122,14 +123,6 @@ void compare_elements(DType dtype, std::span<const std::byte> a, std::span<const
                       std::int64_t position, ElementDifference& result) {
   if (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0) return;
   with_type(dtype, [&](auto type) { compare<decltype(type)>(a, b, position, result); });
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t dimension : shape) {
-    text += (text.empty() ? "" : ", ") + std::to_string(dimension);
-  }
-  return "[" + text + "]";
 }
 
 std::string to_text(const ElementDifference& difference, DType dtype,

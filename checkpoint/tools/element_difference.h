@@ -30,7 +30,4 @@ void compare_elements(DType dtype, std::span<const std::byte> a, std::span<const
 std::string to_text(const ElementDifference& difference, DType dtype,
                     const std::vector<std::int64_t>& shape);
 
-/// "[7, 5]".
-std::string shape_text(const std::vector<std::int64_t>& shape);
-
 }  // namespace zero::checkpoint

@@ -52,14 +52,8 @@ ExportContent plan_export(const Reader& reader, std::optional<DType> dtype) {
 
 ExportStream::ExportStream(const Reader& reader, std::uint64_t total_bytes,
                            const Progress& progress)
-    : reader_(reader), total_(total_bytes), progress_(progress) {
-  report();
-}
-
-void ExportStream::report() {
-  if (progress_ && !progress_(done_, total_)) {
-    throw Cancelled("the export was stopped, nothing was written");
-  }
+    : reader_(reader), meter_(progress, total_bytes, "export") {
+  meter_.advance(0);
 }
 
 void ExportStream::read(const ExportTensor& tensor,
@@ -81,8 +75,7 @@ void ExportStream::read(const ExportTensor& tensor,
       convert_floats(float_type_of(stored), stored_, float_type_of(tensor.dtype), converted_);
       sink(converted_);
     }
-    done_ += count * width;
-    report();
+    meter_.advance(count * width);
   }
 }
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/progress.h"
 #include "checkpoint/store.h"
+#include "checkpoint/tools/meter.h"
 
 namespace zero::checkpoint {
 
@@ -47,12 +47,8 @@ class ExportStream {
             const std::function<void(std::span<const std::byte>)>& sink);
 
  private:
-  void report();
-
   const Reader& reader_;
-  const std::uint64_t total_;
-  const Progress& progress_;
-  std::uint64_t done_ = 0;
+  Meter meter_;
   std::vector<std::byte> stored_, converted_;
 };
 

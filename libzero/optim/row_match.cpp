@@ -3,6 +3,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "libzero/base/shape_text.h"
+
 namespace zero {
 namespace {
 
@@ -87,7 +89,7 @@ class Matcher {
   void report_missing(std::int32_t row) {
     const ParameterSpec& spec = at(live_, row);
     if (!options_.allow_missing()) {
-      differs(spec.name, "not in the checkpoint (allow_missing): " + shape_text(spec));
+      differs(spec.name, "not in the checkpoint (allow_missing): " + element_text(spec));
     } else if (result_.sources[static_cast<std::size_t>(owner_of(live_, row))] >= 0) {
       add(spec, Restored::kDefaulted, "not in the checkpoint; tied to one that is");
     } else {
@@ -100,7 +102,7 @@ class Matcher {
   void compare(const ParameterSpec& saved, const ParameterSpec& live) {
     if (kind_of(saved) != kind_of(live) && !compare_kinds(saved, live)) return;
     if (saved.shape != live.shape) {
-      return differs(live.name, shape_text(saved) + " in the checkpoint, " + shape_text(live) +
+      return differs(live.name, element_text(saved) + " in the checkpoint, " + element_text(live) +
                                     " in the model");
     }
     if (saved.dtype != live.dtype) compare_dtypes(saved, live);
@@ -176,9 +178,9 @@ class Matcher {
 
   void report_extra(const ParameterSpec& spec) {
     if (options_.allow_extra()) {
-      add(spec, Restored::kDropped, "not in the model: " + shape_text(spec));
+      add(spec, Restored::kDropped, "not in the model: " + element_text(spec));
     } else {
-      differs(spec.name, "not in the model (allow_extra): " + shape_text(spec));
+      differs(spec.name, "not in the model (allow_extra): " + element_text(spec));
     }
   }
 
@@ -206,11 +208,8 @@ const char* weights_of(const ParameterSpec& saved) noexcept {
   return saved.trainable ? "master" : "value";
 }
 
-std::string shape_text(const ParameterSpec& row) {
-  std::string text = std::string(name_of(row.dtype)) + " [";
-  for (std::size_t d = 0; d < row.shape.size(); ++d)
-    text += (d > 0 ? ", " : "") + std::to_string(row.shape[d]);
-  return text + "]";
+std::string element_text(const ParameterSpec& row) {
+  return std::string(name_of(row.dtype)) + " " + shape_text(row.shape);
 }
 
 RowMatch match_rows(std::span<const ParameterSpec> saved, std::span<const ParameterSpec> live,

@@ -33,6 +33,6 @@ bool may_change_training(const LoadOptions& options) noexcept;
 const char* weights_of(const ParameterSpec& saved) noexcept;
 
 /// "float32 [3, 4]".
-std::string shape_text(const ParameterSpec& row);
+std::string element_text(const ParameterSpec& row);
 
 }  // namespace zero

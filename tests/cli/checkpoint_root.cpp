@@ -15,16 +15,6 @@
 
 namespace zero::cli::testing {
 
-Folder::Folder() {
-  std::string pattern = std::filesystem::temp_directory_path() / "zero-cli-XXXXXX";
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder: " + pattern);
-  path_ = pattern;
-}
-
-Folder::~Folder() {
-  std::filesystem::remove_all(path_);
-}
-
 Result zero(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), ZERO_COMMAND);
   return Launched(std::move(arguments)).wait();

@@ -2,7 +2,6 @@
 
 /// Roots with checkpoints for the commands that look after them, and those commands.
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,22 +9,11 @@
 
 #include "checkpoint/store.h"
 #include "tests/cli/launched.h"
+#include "tests/temporary_folder.h"
 
 namespace zero::cli::testing {
 
-/// A folder of its own, removed at the end.
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string path(const std::string& name = "") const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = zero::testing::TemporaryFolder;
 
 /// Runs `zero` with these arguments to its end.
 Result zero(std::vector<std::string> arguments);

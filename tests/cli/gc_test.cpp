@@ -31,7 +31,7 @@ std::vector<std::string> removed_by(std::vector<std::string> arguments) {
 
 TEST(Gc, WithoutApplyChangesNothingAndSaysWhatWouldGoAndWhy) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2, 3});
+  const std::string root = save_steps(folder / "r", {1, 2, 3});
   const std::string leftover = make_leftover(root, 9);
   const auto before = names_in(root);
   const Result result = zero({"gc", root, "--keep", "1"});
@@ -52,7 +52,7 @@ TEST(Gc, WithoutApplyChangesNothingAndSaysWhatWouldGoAndWhy) {
 
 TEST(Gc, KeepsTheNewestAndMultiples) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {10, 15, 20, 25, 30});
+  const std::string root = save_steps(folder / "r", {10, 15, 20, 25, 30});
   EXPECT_THAT(removed_by({root}), IsEmpty()) << "steps stay unless --keep says how many";
   EXPECT_THAT(removed_by({root, "--keep", "2"}),
               ElementsAre("step_000000000010", "step_000000000015", "step_000000000020"));
@@ -64,7 +64,7 @@ TEST(Gc, KeepsTheNewestAndMultiples) {
 
 TEST(Gc, AppliedRemovesThatAndNothingElse) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2, 3});
+  const std::string root = save_steps(folder / "r", {1, 2, 3});
   const std::string leftover = make_leftover(root, 9);
   std::ofstream(root + "/notes.txt") << "mine";
   const json got = zero_json({"gc", root, "--keep", "2", "--apply"});
@@ -78,7 +78,7 @@ TEST(Gc, AppliedRemovesThatAndNothingElse) {
 
 TEST(Gc, DamagedOnesStayUnlessAskedForAndNeverCountAsKept) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2, 3});
+  const std::string root = save_steps(folder / "r", {1, 2, 3});
   std::filesystem::resize_file(step_directory(root, 3) + "/common.h5", 5);
   const json got = zero_json({"gc", root, "--keep", "1"});
   EXPECT_EQ(got["keep"], json({"step_000000000002"})) << "the newest whole one";
@@ -92,7 +92,7 @@ TEST(Gc, DamagedOnesStayUnlessAskedForAndNeverCountAsKept) {
 
 TEST(Gc, OlderOnesStayWhereTheNewestHasADamagedByte) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2});
+  const std::string root = save_steps(folder / "r", {1, 2});
   const auto before = names_in(root);
   for (const auto& file : std::filesystem::directory_iterator(step_directory(root, 2))) {
     std::fstream stream(file.path(), std::ios::in | std::ios::out | std::ios::binary);
@@ -108,7 +108,7 @@ TEST(Gc, OlderOnesStayWhereTheNewestHasADamagedByte) {
 
 TEST(Gc, WhileASaveIsUnderWayNothingIsRemoved) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2});
+  const std::string root = save_steps(folder / "r", {1, 2});
   const std::string unfinished = make_leftover(root, 3);
   const auto before = names_in(root);
   UniqueFd lock(::open((root + "/.lock").c_str(), O_RDWR | O_CLOEXEC));
@@ -127,7 +127,7 @@ TEST(Gc, WhileASaveIsUnderWayNothingIsRemoved) {
 
 TEST(Gc, WhileAJobLivesThatSavesHereItLooksButRemovesNothing) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2});
+  const std::string root = save_steps(folder / "r", {1, 2});
   make_leftover(root, 3);
   UniqueFd lock(::open((root + "/.job.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
@@ -146,7 +146,7 @@ TEST(Gc, WhileAJobLivesThatSavesHereItLooksButRemovesNothing) {
 
 TEST(Gc, AForeignFileInALeftoverStaysAndIsAFailure) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1});
+  const std::string root = save_steps(folder / "r", {1});
   const std::string leftover = make_leftover(root, 2);
   std::ofstream(root + "/" + leftover + "/mine.txt") << "mine";
   const Result result = zero({"gc", root, "--apply"});
@@ -170,11 +170,11 @@ std::vector<std::string> unprivileged(const std::string& program,
 TEST(Gc, OfARootThatMayNotBeWrittenFailsAndChangesNothing) {
   Folder folder;
   ::chmod(folder.path().c_str(), 0755);
-  const std::string program = folder.path("zero");
+  const std::string program = folder / "zero";
   std::filesystem::copy_file(ZERO_COMMAND, program);
   ::chmod(program.c_str(), 0755);
   ASSERT_EQ(Launched(unprivileged(program, {"--version"})).wait().code, 0);
-  const std::string root = save_steps(folder.path("r"), {1, 2});
+  const std::string root = save_steps(folder / "r", {1, 2});
   make_leftover(root, 3);
   const auto before = names_in(root);
   ::chmod(root.c_str(), 0555);
@@ -190,7 +190,7 @@ TEST(Gc, OfARootThatMayNotBeWrittenFailsAndChangesNothing) {
 
 TEST(Gc, SeveralAtOnceEndWithWhatOneWouldLeave) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2, 3, 4, 5, 6});
+  const std::string root = save_steps(folder / "r", {1, 2, 3, 4, 5, 6});
   std::vector<std::unique_ptr<Launched>> all;
   for (int i = 0; i < 4; ++i) {
     all.push_back(std::make_unique<Launched>(

@@ -114,8 +114,8 @@ TEST(Inspect, PrintsAlignedTablesOfBoundedWidth) {
   Folder folder;
   checkpoint::Sample sample(1, 2);
   sample.common().parameters[0].name = std::string(300, 'n');
-  checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), folder.path("r")), sample);
-  const Result result = zero({"inspect", folder.path("r")});
+  checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), folder / "r"), sample);
+  const Result result = zero({"inspect", folder / "r"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
   for (const std::string& line : lines_of(result.out)) EXPECT_LE(line.size(), 130u) << line;
@@ -152,7 +152,7 @@ TEST(Inspect, AParameterThatIsNotThereIsANo) {
 
 TEST(Inspect, ADamagedCheckpointIsANoAndNothingFallsBack) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2});
+  const std::string root = save_steps(folder / "r", {1, 2});
   const std::string file = step_directory(root, 2) + "/common.h5";
   std::filesystem::resize_file(file, 100);
   expect_one_complaint(zero({"inspect", root}), 1, "common.h5");
@@ -161,7 +161,7 @@ TEST(Inspect, ADamagedCheckpointIsANoAndNothingFallsBack) {
 
 TEST(Inspect, ACheckpointUnderAnotherStepsNameIsANo) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1});
+  const std::string root = save_steps(folder / "r", {1});
   std::filesystem::rename(step_directory(root, 1), step_directory(root, 7));
   expect_one_complaint(zero({"inspect", root}), 1, "another step");
 }
@@ -172,11 +172,11 @@ TEST(Inspect, NamesThatWouldRuleATerminalArePrintedHarmlessly) {
   sample.common().parameters[0].name =
       "a\xc2\x9b"
       "31mred\xe2\x80\xaeleft";  // CSI, right-to-left
-  checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), folder.path("r")), sample);
-  const Result text = zero({"inspect", folder.path("r")});
+  checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), folder / "r"), sample);
+  const Result text = zero({"inspect", folder / "r"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("a\\u009b31mred\\u202eleft"), Not(HasSubstr("\xc2\x9b")),
                               Not(HasSubstr("\xe2\x80\xae"))));
-  const Result raw = zero({"inspect", folder.path("r"), "--json"});
+  const Result raw = zero({"inspect", folder / "r", "--json"});
   EXPECT_TRUE(std::all_of(raw.out.begin(), raw.out.end(),
                           [](char c) { return c == '\n' || (c >= 0x20 && c < 0x7f); }));
   EXPECT_EQ(json::parse(raw.out)["parameters"][0]["name"], sample.common().parameters[0].name);

@@ -26,10 +26,10 @@ class Interrupt : public ::testing::TestWithParam<int> {
  protected:
   static void SetUpTestSuite() {
     folder_ = new Folder;
-    save_large(folder_->path("large"), 24);
+    save_large((*folder_) / "large", 24);
   }
   static void TearDownTestSuite() { delete folder_; }
-  static std::string large() { return folder_->path("large"); }
+  static std::string large() { return (*folder_) / "large"; }
 
   static Folder* folder_;
 };
@@ -39,7 +39,7 @@ Folder* Interrupt::folder_ = nullptr;
 TEST_P(Interrupt, InTheMidstOfReshardingLeavesNothing) {
   for (const char* call : {"pread", "pwrite"}) {
     Folder folder;
-    const std::string to = folder.path("to");
+    const std::string to = folder / "to";
     const Result result =
         stopped({"reshard", large(), to, "--world", "3", "--memory", "1M"}, GetParam(), call, 2);
     expect_one_complaint(result, 128 + GetParam(), "interrupted");
@@ -51,7 +51,7 @@ TEST_P(Interrupt, InTheMidstOfReshardingLeavesNothing) {
 TEST_P(Interrupt, InTheMidstOfExportingLeavesNothing) {
   Folder folder;
   const Result result =
-      stopped({"export", large(), folder.path("m.safetensors")}, GetParam(), "pwrite", 2);
+      stopped({"export", large(), folder / "m.safetensors"}, GetParam(), "pwrite", 2);
   expect_one_complaint(result, 128 + GetParam(), "interrupted");
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
 }
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, ::testing::Values(SIGINT, SIGTERM, 
 
 TEST(InterruptOfGc, ComesBetweenTwoCheckpoints) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2, 3, 4});
+  const std::string root = save_steps(folder / "r", {1, 2, 3, 4});
   const Result result = stopped({"gc", root, "--keep", "1", "--apply"}, SIGTERM, "unlink", 2);
   EXPECT_EQ(result.code, 128 + SIGTERM) << result.err;
   const auto left = zero_json({"list", root});
@@ -81,7 +81,7 @@ TEST(InterruptOfGc, ComesBetweenTwoCheckpoints) {
 
 TEST(InterruptOfNothing, IsIgnoredWhereItWasIgnored) {
   Folder folder;
-  const std::string root = save_large(folder.path("r"), 8);
+  const std::string root = save_large(folder / "r", 8);
   const std::string script =
       "trap '' INT; LD_PRELOAD=" SIGNAL_AT_CALL " exec \"$0\" verify " + root;
   const Result result =
@@ -94,8 +94,8 @@ TEST(InterruptOfNothing, IsIgnoredWhereItWasIgnored) {
 
 TEST(InterruptOnATerminal, TakesTheProgressBarAway) {
   Folder folder;
-  save_large(folder.path("r"), 8);
-  Launched launched({ZERO_COMMAND, "verify", folder.path("r")},
+  save_large(folder / "r", 8);
+  Launched launched({ZERO_COMMAND, "verify", folder / "r"},
                     {{"TERM", "xterm"},
                      {"LD_PRELOAD", SIGNAL_AT_CALL},
                      {"ZERO_TEST_SIGNAL", std::to_string(SIGINT)},

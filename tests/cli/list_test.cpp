@@ -34,7 +34,7 @@ TEST(List, ShowsStepsWithRunWorldStageAndBytes) {
 
 TEST(List, TellsDamagedOnesAndWhy) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2, 3});
+  const std::string root = save_steps(folder / "r", {1, 2, 3});
   std::filesystem::remove(step_directory(root, 2) + "/common.h5");
   const json got = zero_json({"list", root});
   EXPECT_EQ(got["steps"].size(), 2u);
@@ -50,7 +50,7 @@ TEST(List, TellsDamagedOnesAndWhy) {
 
 TEST(List, ShowsWhatCrashesHaveLeft) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1});
+  const std::string root = save_steps(folder / "r", {1});
   const std::string leftover = make_leftover(root, 2);
   std::ofstream(root + "/notes.txt") << "mine";
   EXPECT_EQ(zero_json({"list", root})["leftovers"],
@@ -60,7 +60,7 @@ TEST(List, ShowsWhatCrashesHaveLeft) {
 
 TEST(List, SaysWhatLatestSaysIfItIsStale) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2});
+  const std::string root = save_steps(folder / "r", {1, 2});
   EXPECT_EQ(zero_json({"list", root})["latest"], "step_000000000002");
   EXPECT_EQ(zero_json({"list", root})["latest_is_stale"], false);
   EXPECT_THAT(zero({"list", root}).out, Not(HasSubstr("LATEST")));

@@ -18,7 +18,7 @@ const std::vector<std::string> kCommands = {"run", "inspect", "verify", "list",
 
 /// Every command that reads a checkpoint or root at `path`.
 std::vector<std::vector<std::string>> readers_of(const std::string& path, const Folder& folder) {
-  const std::string out = folder.path("out");
+  const std::string out = folder / "out";
   return {{"inspect", path},      {"verify", path},
           {"diff", path, path},   {"reshard", path, out, "--world", "1"},
           {"export", path, out},  {"list", path},
@@ -27,21 +27,21 @@ std::vector<std::vector<std::string>> readers_of(const std::string& path, const 
 
 TEST(Paths, ThatDoNotExistOrAreFilesAreInputErrors) {
   Folder folder;
-  std::ofstream(folder.path("file")) << "x";
-  for (const auto& command : readers_of(folder.path("nowhere"), folder)) {
+  std::ofstream(folder / "file") << "x";
+  for (const auto& command : readers_of(folder / "nowhere", folder)) {
     expect_one_complaint(zero(command), 3, "there is no such directory");
   }
   for (const auto& command : readers_of("", folder)) {
     expect_one_complaint(zero(command), 3, "''");
   }
-  for (const auto& command : readers_of(folder.path("file"), folder)) {
+  for (const auto& command : readers_of(folder / "file", folder)) {
     expect_one_complaint(zero(command), 3, "this is no directory");
   }
   const std::string part_of_one = step_directory(golden_root(), 1) + "/common.h5";
   for (const auto& command : readers_of(part_of_one, folder)) {
     expect_one_complaint(zero(command), 3, "the directory that holds MANIFEST.json");
   }
-  expect_one_complaint(zero({"reshard", golden_root(), folder.path("file"), "--world", "1"}), 3,
+  expect_one_complaint(zero({"reshard", golden_root(), folder / "file", "--world", "1"}), 3,
                        "this is no directory");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"file"});
 }
@@ -55,23 +55,22 @@ TEST(Paths, ARootWithoutCheckpointsIsAnInputError) {
 
 TEST(Paths, MayEndInSlashesHoldSpacesAndUnicodeAndBeLinks) {
   Folder folder;
-  const std::string root = save_steps(folder.path("my r\xc3\xa9sum\xc3\xa9"), {1});
-  std::filesystem::create_directory_symlink(root, folder.path("link"));
-  std::filesystem::create_directory_symlink(step_directory(root, 1), folder.path("step link"));
-  for (const std::string& path :
-       {root, root + "/", root + "//", step_directory(root, 1) + "/", folder.path("link"),
-        folder.path("link/"), folder.path("step link")}) {
+  const std::string root = save_steps(folder / "my r\xc3\xa9sum\xc3\xa9", {1});
+  std::filesystem::create_directory_symlink(root, folder / "link");
+  std::filesystem::create_directory_symlink(step_directory(root, 1), folder / "step link");
+  for (const std::string& path : {root, root + "/", root + "//", step_directory(root, 1) + "/",
+                                  folder / "link", folder / "link/", folder / "step link"}) {
     EXPECT_EQ(zero_json({"inspect", path})["step"], 1) << path;
     EXPECT_EQ(zero({"verify", path}).code, 0) << path;
   }
-  EXPECT_EQ(zero_json({"list", folder.path("link")})["steps"].size(), 1u);
+  EXPECT_EQ(zero_json({"list", folder / "link"})["steps"].size(), 1u);
   EXPECT_THAT(zero({"inspect", root}).out, HasSubstr("my r\xc3\xa9sum\xc3\xa9"));
-  EXPECT_EQ(zero({"gc", folder.path("link"), "--keep", "1", "--apply"}).code, 0);
+  EXPECT_EQ(zero({"gc", folder / "link", "--keep", "1", "--apply"}).code, 0);
 }
 
 TEST(Paths, ThatBeginWithADashStandBehindTwo) {
   Folder folder;
-  save_steps(folder.path("-r"), {1});
+  save_steps(folder / "-r", {1});
   const auto in_folder = [&](const std::string& command) {
     return Launched({"sh", "-c", "cd " + folder.path() + " && \"$0\" " + command, ZERO_COMMAND})
         .wait();
@@ -123,10 +122,10 @@ TEST(Streams, AReaderThatLeavesEarlyIsNoError) {
   Folder folder;
   checkpoint::Sample sample(1, 35);
   sample.common().parameters[0].name = std::string(1000, 'n');
-  const std::string root = folder.path("r");
+  const std::string root = folder / "r";
   checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), root), sample);
   ASSERT_GT(zero({"inspect", "--json", root}).out.size(), 100000u) << "more than a pipe holds";
-  const std::string file = folder.path("code");
+  const std::string file = folder / "code";
   const std::string command =
       "{ \"$0\" inspect --json " + root + "; echo $? > " + file + "; } | head -c 1";
   const Result result = Launched(in_shell(command)).wait();
@@ -154,9 +153,9 @@ TEST(Streams, AFullDiskIsAnOutputError) {
 TEST(Streams, ClosedOnesTakeNoFilesPlace) {
   Folder folder;
   const std::string command =
-      "exec \"$0\" reshard " + golden_root() + " " + folder.path("r") + " --world 2 <&- >&- 2>&-";
+      "exec \"$0\" reshard " + golden_root() + " " + folder / "r" + " --world 2 <&- >&- 2>&-";
   EXPECT_EQ(Launched(in_shell(command)).wait().code, 0);
-  EXPECT_EQ(zero({"verify", folder.path("r")}).code, 0);
+  EXPECT_EQ(zero({"verify", folder / "r"}).code, 0);
   EXPECT_EQ(Launched(in_shell("exec \"$0\" inspect nowhere 2>&-")).wait().code, 3);
 }
 

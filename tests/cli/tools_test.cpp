@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 
 TEST(Reshard, GivesTheSameStateForAnotherWorld) {
   Folder folder;
-  const std::string root = folder.path("r");
+  const std::string root = folder / "r";
   const json got = zero_json({"reshard", step_directory(golden_root(), 3), root, "--world", "2"});
   EXPECT_EQ(got["directory"], step_directory(root, 3));
   EXPECT_EQ(got["from_world_size"], 3);
@@ -38,7 +38,7 @@ TEST(Reshard, GivesTheSameStateForAnotherWorld) {
 
 TEST(Reshard, TellsPeopleStateByState) {
   Folder folder;
-  const Result result = zero({"reshard", golden_root(), folder.path("r"), "--world", "1"});
+  const Result result = zero({"reshard", golden_root(), folder / "r", "--world", "1"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, AllOf(HasSubstr("3 ranks before, 1 now"), HasSubstr("exp_avg_sq")));
@@ -46,7 +46,7 @@ TEST(Reshard, TellsPeopleStateByState) {
 
 TEST(Reshard, ASecondTimeTheStepExists) {
   Folder folder;
-  const std::string root = folder.path("r");
+  const std::string root = folder / "r";
   ASSERT_EQ(zero({"reshard", golden_root(), root, "--world", "2"}).code, 0);
   expect_one_complaint(zero({"reshard", golden_root(), root, "--world", "4"}), 2, "step 3");
   EXPECT_THAT(names_in(root), ElementsAre(".job.lock", ".lock", "LATEST", "step_000000000003"));
@@ -56,12 +56,12 @@ TEST(Reshard, ASecondTimeTheStepExists) {
 TEST(Reshard, IntoARootWhereAJobLivesOrSavesIsRefusedAndFromOneWorks) {
   for (const std::string name : {"/.job.lock", "/.lock"}) {
     Folder folder;
-    const std::string root = save_steps(folder.path("r"), {1});
+    const std::string root = save_steps(folder / "r", {1});
     UniqueFd lock(::open((root + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
     expect_one_complaint(zero({"reshard", golden_root(), root, "--world", "2"}), 3, root);
     EXPECT_EQ(zero_json({"list", root})["steps"].size(), 1u) << name;
-    EXPECT_EQ(zero({"reshard", root, folder.path("to"), "--world", "3"}).code, 0) << name;
+    EXPECT_EQ(zero({"reshard", root, folder / "to", "--world", "3"}).code, 0) << name;
     lock.reset();
     EXPECT_EQ(zero({"reshard", golden_root(), root, "--world", "2"}).code, 0) << name;
   }
@@ -69,33 +69,33 @@ TEST(Reshard, IntoARootWhereAJobLivesOrSavesIsRefusedAndFromOneWorks) {
 
 TEST(Reshard, ADamagedSourceIsANoAndLeavesNothing) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1});
+  const std::string root = save_steps(folder / "r", {1});
   const json place = zero_json({"inspect", root, "--parameter", "embed.weight"});
   flip(step_directory(root, 1) + "/shard-00000-of-00002.h5",
        place["parameter"]["pieces"][0]["offset"]);
-  expect_one_complaint(zero({"reshard", root, folder.path("to"), "--world", "3"}), 1,
+  expect_one_complaint(zero({"reshard", root, folder / "to", "--world", "3"}), 1,
                        "shard-00000-of-00002.h5");
-  if (std::filesystem::exists(folder.path("to"))) {
-    EXPECT_EQ(zero_json({"list", folder.path("to")})["steps"], json::array());
-    EXPECT_EQ(zero_json({"list", folder.path("to")})["leftovers"], json::array());
+  if (std::filesystem::exists(folder / "to")) {
+    EXPECT_EQ(zero_json({"list", folder / "to"})["steps"], json::array());
+    EXPECT_EQ(zero_json({"list", folder / "to"})["leftovers"], json::array());
   }
 }
 
 /// Where no dataset is: loading does not mind, but what is passed on must be whole.
 TEST(Reshard, AByteOfTheCommonFileOutsideItsDatasetsIsFoundAsVerifyDoes) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1});
+  const std::string root = save_steps(folder / "r", {1});
   const std::string common = step_directory(root, 1) + "/common.h5";
   flip(common, 12);  // in the superblock
   EXPECT_EQ(zero({"inspect", root}).code, 0);
   EXPECT_EQ(zero({"verify", root}).code, 1);
-  expect_one_complaint(zero({"reshard", root, folder.path("to"), "--world", "3"}), 1, "common.h5");
-  EXPECT_FALSE(std::filesystem::exists(folder.path("to")));
+  expect_one_complaint(zero({"reshard", root, folder / "to", "--world", "3"}), 1, "common.h5");
+  EXPECT_FALSE(std::filesystem::exists(folder / "to"));
 }
 
 TEST(Reshard, ArgumentsAreChecked) {
   Folder folder;
-  const std::string to = folder.path("to");
+  const std::string to = folder / "to";
   const auto reshard = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"reshard", golden_root(), to});
     return zero(std::move(options));
@@ -117,7 +117,7 @@ TEST(Reshard, ArgumentsAreChecked) {
 
 TEST(Reshard, IntoACheckpointsOwnDirectoryIsWrongUsage) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1});
+  const std::string root = save_steps(folder / "r", {1});
   const std::string inside = step_directory(root, 1);
   expect_one_complaint(zero({"reshard", golden_root(), inside, "--world", "1"}), 2, "the root");
   EXPECT_EQ(zero({"verify", root}).code, 0);
@@ -125,7 +125,7 @@ TEST(Reshard, IntoACheckpointsOwnDirectoryIsWrongUsage) {
 
 TEST(Reshard, TwoIntoOneRootLeaveOneWholeCheckpoint) {
   Folder folder;
-  const std::string to = folder.path("to");
+  const std::string to = folder / "to";
   std::vector<std::unique_ptr<Launched>> all;
   for (const char* world : {"1", "2", "4"}) {
     all.push_back(std::make_unique<Launched>(
@@ -174,7 +174,7 @@ TEST(Diff, OfTwoStepsIsANoThatNamesWhatDiffers) {
 
 TEST(Diff, OfADamagedOneIsANo) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {3}, 3);
+  const std::string root = save_steps(folder / "r", {3}, 3);
   ASSERT_EQ(zero({"diff", root, golden_root()}).code, 0);
   std::filesystem::resize_file(step_directory(root, 3) + "/common.h5", 7);
   expect_one_complaint(zero({"diff", golden_root(), root}), 1, "common.h5");
@@ -182,7 +182,7 @@ TEST(Diff, OfADamagedOneIsANo) {
 
 TEST(Export, WritesWholeParametersAndOverwritesNothing) {
   Folder folder;
-  const std::string out = folder.path("model.safetensors");
+  const std::string out = folder / "model.safetensors";
   const json got = zero_json({"export", golden_root(), out});
   EXPECT_EQ(got["files"], json({out}));
   EXPECT_EQ(got["aliases"], json({"head.weight"}));
@@ -201,30 +201,30 @@ TEST(Export, WritesWholeParametersAndOverwritesNothing) {
 
 TEST(Export, TakesFormatDtypeAndLargestFile) {
   Folder folder;
-  EXPECT_EQ(zero({"export", golden_root(), folder.path("m.h5"), "--format", "h5"}).code, 0);
-  std::ifstream file(folder.path("m.h5"), std::ios::binary);
+  EXPECT_EQ(zero({"export", golden_root(), folder / "m.h5", "--format", "h5"}).code, 0);
+  std::ifstream file(folder / "m.h5", std::ios::binary);
   std::string magic(4, ' ');
   file.read(magic.data(), 4);
   EXPECT_EQ(magic, "\x89HDF");
-  const json wide = zero_json({"export", golden_root(), folder.path("w.safetensors")});
+  const json wide = zero_json({"export", golden_root(), folder / "w.safetensors"});
   const json narrow =
-      zero_json({"export", golden_root(), folder.path("n.safetensors"), "--dtype", "bf16"});
+      zero_json({"export", golden_root(), folder / "n.safetensors", "--dtype", "bf16"});
   EXPECT_LT(narrow["bytes"], wide["bytes"]);
   const json cut =
-      zero_json({"export", golden_root(), folder.path("c.safetensors"), "--max-shard", "100"});
+      zero_json({"export", golden_root(), folder / "c.safetensors", "--max-shard", "100"});
   EXPECT_GT(cut["files"].size(), 2u);
   for (const json& name : cut["files"]) EXPECT_TRUE(std::filesystem::exists(name)) << name;
 }
 
 TEST(Export, ArgumentsAreChecked) {
   Folder folder;
-  const std::string out = folder.path("m.safetensors");
+  const std::string out = folder / "m.safetensors";
   expect_one_complaint(zero({"export", golden_root()}), 2, "OUT");
   expect_one_complaint(zero({"export", golden_root(), ""}), 2, "OUT");
   expect_one_complaint(zero({"export", golden_root(), out, "--format", "zip"}), 2, "--format");
   expect_one_complaint(zero({"export", golden_root(), out, "--dtype", "f64"}), 2, "--dtype");
   expect_one_complaint(zero({"export", golden_root(), out, "--max-shard", "5Q"}), 2, "is no size");
-  expect_one_complaint(zero({"export", golden_root(), folder.path("no/m.safetensors")}), 3, "/no");
+  expect_one_complaint(zero({"export", golden_root(), folder / "no/m.safetensors"}), 3, "/no");
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
 }
 

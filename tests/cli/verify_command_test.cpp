@@ -25,7 +25,7 @@ TEST(Verify, GoldenCheckpointsAreWhole) {
 /// In every file: the ends, and places all over it.
 TEST(Verify, AFlippedByteAnywhereIsFoundAndItsFileNamed) {
   Folder folder;
-  const std::string directory = step_directory(save_steps(folder.path("r"), {1}), 1);
+  const std::string directory = step_directory(save_steps(folder / "r", {1}), 1);
   for (const std::string& name : names_in(directory)) {
     const std::string file = directory + "/" + name;
     const std::uintmax_t size = std::filesystem::file_size(file);
@@ -43,7 +43,7 @@ TEST(Verify, AFlippedByteAnywhereIsFoundAndItsFileNamed) {
 
 TEST(Verify, NamesFileDatasetAndBlock) {
   Folder folder;
-  const std::string directory = step_directory(save_steps(folder.path("r"), {1}, 1), 1);
+  const std::string directory = step_directory(save_steps(folder / "r", {1}, 1), 1);
   const json place = zero_json({"inspect", directory, "--parameter", "embed.weight"});
   const json& piece = place["parameter"]["pieces"][2];
   ASSERT_EQ(piece["state"], "master");
@@ -63,7 +63,7 @@ TEST(Verify, NamesFileDatasetAndBlock) {
 TEST(Verify, FilesThatAreMissingCutOrTooManyAreNamed) {
   Folder folder;
   const auto fresh = [&](std::int64_t step) {
-    return step_directory(save_steps(folder.path("r"), {step}), step);
+    return step_directory(save_steps(folder / "r", {step}), step);
   };
   for (const char* option : {"--quick", "--json"}) {
     const std::int64_t base = option == std::string("--quick") ? 0 : 10;
@@ -93,7 +93,7 @@ TEST(Verify, FilesThatAreMissingCutOrTooManyAreNamed) {
 /// What somebody could make who knows the format: all hashes are right, the HDF5 structure is not.
 TEST(Verify, FilesFromStrangersNeverReachTheHdf5Library) {
   Folder folder;
-  const std::string directory = step_directory(save_steps(folder.path("r"), {1}), 1);
+  const std::string directory = step_directory(save_steps(folder / "r", {1}), 1);
   flip(directory + "/common.h5", 0);  // the signature: HDF5 does not open it
   set_hashes(directory);
   const Result looked = zero({"verify", directory});
@@ -110,7 +110,7 @@ TEST(Verify, FilesFromStrangersNeverReachTheHdf5Library) {
 
 TEST(Verify, OfARootTakesTheNewestEvenIfItIsDamaged) {
   Folder folder;
-  const std::string root = save_steps(folder.path("r"), {1, 2});
+  const std::string root = save_steps(folder / "r", {1, 2});
   EXPECT_EQ(zero_json({"verify", root})["directory"], step_directory(root, 2));
   std::filesystem::remove(step_directory(root, 2) + "/MANIFEST.json");
   EXPECT_EQ(zero_json({"verify", root}, 1)["directory"], step_directory(root, 2));

@@ -33,11 +33,11 @@ void names_the_rank_that_is_late(const Setting& setting) {
         comm->barrier("all here")->wait();
         if (is_last(*comm)) {
           given_up.wait();
-          message_of<CommError>([&] { comm->barrier("step vote")->wait(); });
+          thrown<CommError>([&] { comm->barrier("step vote")->wait(); });
           return;
         }
         const Stopwatch watch;
-        const std::string text = message_of<CommError>([&] { comm->barrier("step vote")->wait(); });
+        const std::string text = thrown<CommError>([&] { comm->barrier("step vote")->wait(); });
         EXPECT_LT(watch.elapsed(), timeout + kAtOnce);
         given_up.count_down();
         expect_contains(text, last_rank_of(setting));
@@ -58,9 +58,9 @@ void abort_reaches_everybody(const Setting& setting,
     std::string text;
     if (is_last(*comm)) {
       std::thread([&] { comm->abort("operator pressed stop"); }).join();
-      text = message_of<CommError>([&] { comm->barrier("")->wait(); });
+      text = thrown<CommError>([&] { comm->barrier("")->wait(); });
     } else {
-      text = message_of<CommError>([&] { call(*comm, in, out)->wait(); });
+      text = thrown<CommError>([&] { call(*comm, in, out)->wait(); });
     }
     EXPECT_LT(watch.elapsed(), kAtOnce);
     expect_contains(text, "operator pressed stop");
@@ -99,7 +99,7 @@ void abort_frees_the_rank_that_waits(const Setting& setting) {
       comm->abort("gave up waiting");
     });
     about_to_wait.count_down();
-    expect_contains(message_of<CommError>([&] { comm->barrier("")->wait(); }), "gave up waiting");
+    expect_contains(thrown<CommError>([&] { comm->barrier("")->wait(); }), "gave up waiting");
     aborter.join();
     freed.count_down();
   });
@@ -120,7 +120,7 @@ void dead_is_dead(const Setting& setting) {
         [&] { comm->split(0, 0); },
     };
     for (const auto& call : calls) {
-      const std::string text = message_of<CommError>(call);
+      const std::string text = thrown<CommError>(call);
       expect_contains(text, "first reason");
       EXPECT_EQ(text.find("second reason"), std::string::npos) << text;
     }
@@ -139,7 +139,7 @@ void names_the_rank_that_died(const Setting& setting, bool before_others_call) {
     }
     if (before_others_call) dead.wait();
     const Stopwatch watch;
-    const std::string text = message_of<CommError>([&] { comm->barrier("step vote")->wait(); });
+    const std::string text = thrown<CommError>([&] { comm->barrier("step vote")->wait(); });
     EXPECT_LT(watch.elapsed(), kAtOnce);
     expect_contains(text, last_rank_of(setting));
     expect_contains(text, "step vote");

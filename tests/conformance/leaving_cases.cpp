@@ -39,7 +39,7 @@ void refuses_calls_after_shutdown(const Setting& setting) {
         [&] { comm->barrier("too late")->wait(); },
         [&] { comm->split(0, 0); },
     };
-    for (const auto& call : calls) expect_contains(message_of<ContractError>(call), "shutdown()");
+    for (const auto& call : calls) expect_contains(thrown<ContractError>(call), "shutdown()");
   });
 }
 
@@ -56,7 +56,7 @@ void nobody_takes_leaving_for_death(const Setting& setting) {
 void shutdown_of_the_dead_tidies_up(const Setting& setting) {
   run_ranks(setting, [&](std::shared_ptr<Collective>& comm) {
     comm->abort("enough");
-    message_of<CommError>([&] { comm->barrier("")->wait(); });
+    thrown<CommError>([&] { comm->barrier("")->wait(); });
     const Stopwatch watch;
     comm->shutdown();
     EXPECT_LT(watch.elapsed(), kPatience / 2);
@@ -69,7 +69,7 @@ void names_the_rank_that_misses_shutdown(const Setting& setting) {
       comm.reset();
       return;
     }
-    const std::string text = message_of<CommError>([&] {
+    const std::string text = thrown<CommError>([&] {
       // A backend may hear of the death before this call, and then only tidies up: make it look.
       comm->barrier("")->wait();
     });

@@ -37,7 +37,7 @@ void refuses(const Setting& setting, const Call& usual, const Call& odd,
     const Scratch before = scratch;
     const bool is_odd = comm->rank() == comm->size() - 1;
     const std::string text =
-        message_of<ContractError>([&] { (is_odd ? odd : usual)(*comm, scratch)->wait(); });
+        thrown<ContractError>([&] { (is_odd ? odd : usual)(*comm, scratch)->wait(); });
     for (const std::string& part : parts_of_text) expect_contains(text, part);
     expect_contains(text, "#2");
     expect_contains(text, "rank " + std::to_string(comm->size() - 1));
@@ -196,8 +196,7 @@ void refuses_local_mistakes(const Setting& setting) {
     Scratch scratch(comm->size());
     const Scratch before = scratch;
     for (const Mistake& mistake : local_mistakes()) {
-      const std::string text =
-          message_of<ContractError>([&] { mistake.call(*comm, scratch)->wait(); });
+      const std::string text = thrown<ContractError>([&] { mistake.call(*comm, scratch)->wait(); });
       expect_contains(text, mistake.part_of_text);
     }
     EXPECT_TRUE(scratch == before);

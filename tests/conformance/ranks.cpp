@@ -1,5 +1,7 @@
 #include "tests/conformance/ranks.h"
 
+#include <gtest/gtest.h>
+
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,11 +34,6 @@ void run_ranks(const Setting& setting, const RankBody& body, std::chrono::millis
 
 void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in: " << text;
-}
-
-std::chrono::milliseconds Stopwatch::elapsed() const {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
-                                                               start_);
 }
 
 }  // namespace zero::testing

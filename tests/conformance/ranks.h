@@ -2,8 +2,6 @@
 
 /// Runs one thread a rank.
 
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -11,6 +9,8 @@
 
 #include "libzero/base/error.h"
 #include "tests/conformance/cases.h"
+#include "tests/stopwatch.h"
+#include "tests/thrown.h"
 
 namespace zero::testing {
 
@@ -26,29 +26,6 @@ using RankBody = std::function<void(std::shared_ptr<Collective>& comm)>;
 void run_ranks(const Setting& setting, const RankBody& body,
                std::chrono::milliseconds timeout = kPatience);
 
-/// Runs `action`, which must throw an Expected, and returns the message.
-template <typename Expected, typename Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const Expected& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another type of error was thrown: " << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
 void expect_contains(const std::string& text, const std::string& part);
-
-class Stopwatch {
- public:
-  std::chrono::milliseconds elapsed() const;
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace zero::testing

@@ -90,7 +90,7 @@ void parent_survives_its_child(const Setting& setting) {
   run_ranks(setting, [&](std::shared_ptr<Collective>& comm) {
     const auto child = comm->split(0, 0);
     child->abort("only the child");
-    expect_contains(message_of<CommError>([&] { child->barrier("")->wait(); }), "only the child");
+    expect_contains(thrown<CommError>([&] { child->barrier("")->wait(); }), "only the child");
     comm->barrier("parent goes on")->wait();
   });
 }
@@ -112,7 +112,7 @@ void child_has_its_own_numbers(const Setting& setting) {
     for (int i = 0; i < 5; ++i) comm->barrier("")->wait();
     const auto child = comm->split(0, 0);
     Array data(DType::kInt64, 2);
-    const std::string text = message_of<ContractError>([&] {
+    const std::string text = thrown<ContractError>([&] {
       child->broadcast({data.buffer().data, comm->rank() == 0 ? 1 : 2, DType::kInt64}, 0, "")
           ->wait();
     });

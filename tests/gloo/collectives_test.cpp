@@ -39,7 +39,7 @@ class GlooWorlds : public ::testing::TestWithParam<int> {};
 
 TEST_P(GlooWorlds, ReduceScatterOfSeveralSegmentsAddsInRankOrder) {
   const int size = GetParam();
-  run_in_peace(size, [&](Collective& comm) {
+  kRanks.run_in_peace(size, [&](Collective& comm) {
     for (const std::int64_t each : {kSeveralSegments, std::int64_t{1}, std::int64_t{0}}) {
       const auto in = values(comm.rank(), each * size);
       std::vector<float> out(static_cast<std::size_t>(each), 0.5f);
@@ -67,7 +67,7 @@ TEST_P(GlooWorlds, ReduceScatterOfSeveralSegmentsAddsInRankOrder) {
 
 TEST_P(GlooWorlds, AllReduceGivesTheSameBitsOnEveryPath) {
   const int size = GetParam();
-  run_in_peace(size, [&](Collective& comm) {
+  kRanks.run_in_peace(size, [&](Collective& comm) {
     // Along with the header, gathered whole, and in slices (the last ones empty or short).
     for (const std::int64_t count : {0L, 1L, 37L, 5'000L, 16'385L, kSeveralSegments}) {
       auto data = values(comm.rank(), count);
@@ -83,7 +83,7 @@ TEST_P(GlooWorlds, AllReduceGivesTheSameBitsOnEveryPath) {
 
 TEST_P(GlooWorlds, AllReduceOfBFloat16RoundsOnce) {
   const int size = GetParam();
-  run_in_peace(size, [&](Collective& comm) {
+  kRanks.run_in_peace(size, [&](Collective& comm) {
     for (const std::int64_t count : {11L, 40'000L}) {
       std::vector<std::uint16_t> data(static_cast<std::size_t>(count));
       for (std::int64_t i = 0; i < count; ++i) {
@@ -105,7 +105,7 @@ TEST_P(GlooWorlds, AllReduceOfBFloat16RoundsOnce) {
 
 TEST_P(GlooWorlds, GathersAndBroadcastsSmallAndLarge) {
   const int size = GetParam();
-  run_in_peace(size, [&](Collective& comm) {
+  kRanks.run_in_peace(size, [&](Collective& comm) {
     for (const std::int64_t each : {3L, 300'001L}) {
       std::vector<float> all(static_cast<std::size_t>(each * size), -1.0f);
       float* own = all.data() + comm.rank() * each;
@@ -126,7 +126,7 @@ TEST_P(GlooWorlds, GathersAndBroadcastsSmallAndLarge) {
 
 TEST_P(GlooWorlds, SplitsIntoWorldsOfTheirOwn) {
   const int size = GetParam();
-  run_in_peace(size, [&](Collective& comm) {
+  kRanks.run_in_peace(size, [&](Collective& comm) {
     // Odd ranks, in reverse order; twice, so that the second cannot read the first's keys.
     for (int round = 0; round < 2; ++round) {
       const auto child = comm.split(comm.rank() % 2 == 1 ? 7 : -1, -comm.rank());

@@ -39,7 +39,7 @@ TEST(GlooSignals, ItsThreadsTakeNone) {
   std::set<int> rank_threads;
   std::set<int> its_threads;
   std::latch looked(2);
-  run_in_peace(2, [&](Collective& comm) {
+  kRanks.run_in_peace(2, [&](Collective& comm) {
     {
       const std::lock_guard lock(mutex);
       rank_threads.insert(gettid());
@@ -60,7 +60,7 @@ TEST(GlooSignals, ItsThreadsTakeNone) {
 }
 
 TEST(GlooSignals, ACallBlocksSigpipeOnItsOwnThreadOnlyWhileItRuns) {
-  run_in_peace(2, [](Collective& comm) {
+  kRanks.run_in_peace(2, [](Collective& comm) {
     EXPECT_FALSE(blocks(gettid(), SIGPIPE));
     const float in[2] = {1, 2};
     float out = 0;

@@ -58,14 +58,14 @@ TEST(TwoGloos, WorkAtTheSameTimeInOneProcess) {
   for (int rank = 0; rank < 2; ++rank) {
     torchs[rank] = std::thread([&, rank] { use_torchs_gloo(rank, store, &right[rank]); });
   }
-  run_in_peace(2, use_our_gloo);
+  kRanks.run_in_peace(2, use_our_gloo);
   for (auto& thread : torchs) thread.join();
   EXPECT_EQ(right[0], kRounds * kCount);
   EXPECT_EQ(right[1], kRounds * kCount);
 }
 
 TEST(TwoGloos, TheProgramSeesLibTorchsAndNotThePluginsGloo) {
-  run_in_peace(1, [](Collective&) {});  // loads the plug-in
+  kRanks.run_in_peace(1, [](Collective&) {});  // loads the plug-in
   EXPECT_NE(dlopen("libgloo.so.0", RTLD_NOW | RTLD_NOLOAD), nullptr) << "the plug-in brought it";
   // gloo::Context::~Context(): both libraries have it.
   EXPECT_NE(file_of("_ZN4gloo7ContextD1Ev").find("libtorch_cpu"), std::string::npos);
@@ -73,7 +73,7 @@ TEST(TwoGloos, TheProgramSeesLibTorchsAndNotThePluginsGloo) {
 
 TEST(TwoGloos, SurviveAFailureOfOurs) {
   // Exceptions of both are thrown and caught, each inside its own library.
-  const auto errors = run_ranks(2, kPatience, [](Collective& comm) {
+  const auto errors = kRanks.run(2, kPatience, [](Collective& comm) {
     if (comm.rank() == 1) return;
     comm.barrier("alone")->wait();
   });

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -20,6 +19,7 @@
 #include "libzero/optim/optimizer.h"
 #include "tests/optim/misuse_support.h"
 #include "tests/optim/toy_model.h"
+#include "tests/temporary_folder.h"
 
 namespace zero::testing {
 
@@ -172,25 +172,5 @@ inline const Image& twin_image(torch::Dtype dtype, std::int64_t steps) {
   }
   return image;
 }
-
-/// Removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "zero-optim-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp: " + name);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace zero::testing

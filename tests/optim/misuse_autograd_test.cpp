@@ -3,23 +3,11 @@
 // Gradients that come from the wrong place, twice, in a strange shape or not at all, and parameters
 // that change under the optimizer's hands.
 
-namespace zero {
+namespace zero::testing {
 namespace {
 
 using ::testing::AllOf;
-using testing::Comm;
-using testing::expect_no_trace;
-using testing::expect_same;
 using ::testing::HasSubstr;
-using testing::kPrompt;
-using testing::on_every_rank;
-using testing::Snapshot;
-using testing::snapshot;
-using testing::Stopwatch;
-using testing::thrown;
-using testing::tiny_input;
-using testing::tiny_options;
-using testing::Trainee;
 
 using Variables = torch::autograd::variable_list;
 using Context = torch::autograd::AutogradContext;
@@ -243,7 +231,7 @@ TEST(Arrival, ASparseGradientIsRefusedByNameAtEveryStageAndLeavesNoTrace) {
 }
 
 TEST(UserGradients, ZeroGradOfTheModuleChangesNothing) {
-  const Snapshot expected = testing::without_accident(3);
+  const Snapshot expected = without_accident(3);
   for (const int stage : {0, 1, 2}) {
     for (const bool set_to_none : {true, false}) {
       on_every_rank(2, [&](const Comm& comm) {
@@ -271,7 +259,7 @@ TEST(UserGradients, GradientsThatAutogradSharesBetweenParametersStayApart) {
         const auto p = torch::zeros({2, 3}, torch::requires_grad());
         const auto q = torch::zeros({6}, torch::requires_grad());
         Optimizer optimizer({{"p", p}, {"q", q}}, {}, AdamWOptions(0.1), tiny_options(stage), comm);
-        const auto c = testing::numbers({6}, 3);
+        const auto c = numbers({6}, 3);
         for (int call = 0; call < 2; ++call) {
           if (zero_grad) {
             p.mutable_grad().reset();
@@ -289,10 +277,10 @@ TEST(UserGradients, GradientsThatAutogradSharesBetweenParametersStayApart) {
 }
 
 TEST(UserGradients, WhatLiesThereBeforeConstructionIsDropped) {
-  const Snapshot expected = testing::without_accident(1);
+  const Snapshot expected = without_accident(1);
   for (const int stage : {0, 1, 2}) {
     on_every_rank(2, [&](const Comm& comm) {
-      testing::Tiny model;
+      Tiny model;
       model->loss(tiny_input(9, 0)).backward();
       Optimizer optimizer(*model, AdamWOptions(1e-2).weight_decay(0.1), tiny_options(stage), comm);
       for (std::int64_t i = comm->rank(); i < 6; i += 2)
@@ -339,8 +327,8 @@ TEST(UserGradients, AGradientSetByHandIsRefusedByNameInTheNextBackward) {
 }
 
 /// `change` and `repair` happen to rank 1's model, outside a window and inside one.
-void expect_refused(const std::string& what, const std::function<void(testing::TinyImpl&)>& change,
-                    const std::function<void(testing::TinyImpl&)>& repair) {
+void expect_refused(const std::string& what, const std::function<void(TinyImpl&)>& change,
+                    const std::function<void(TinyImpl&)>& repair) {
   expect_no_trace(2, [&](Trainee& trainee) {
     SCOPED_TRACE(what);
     const bool one = trainee.comm->rank() == 1;
@@ -358,7 +346,7 @@ void expect_refused(const std::string& what, const std::function<void(testing::T
     EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
                 one ? HasSubstr(what) : HasSubstr("rank 1"));
     if (one) repair(*trainee.model);
-    EXPECT_LT(watch.seconds(), kPrompt);
+    EXPECT_LT(watch.elapsed(), kPrompt);
   });
 }
 
@@ -404,7 +392,7 @@ TEST(ChangedParameters, AnotherDtypeIsRefusedByName) {
 }
 
 TEST(ChangedParameters, NewMemoryOfTheSameShapeIsFine) {
-  const Snapshot expected = testing::without_accident(2);
+  const Snapshot expected = without_accident(2);
   for (const int stage : {0, 1, 2}) {
     on_every_rank(2, [&](const Comm& comm) {
       Trainee trainee(comm, tiny_options(stage));
@@ -431,4 +419,4 @@ TEST(ChangedParameters, AFrozenOneThatIsThawedIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::testing

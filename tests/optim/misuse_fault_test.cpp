@@ -6,23 +6,11 @@
 
 // Peers that die, fall behind or fail in the middle of things.
 
-namespace zero {
+namespace zero::testing {
 namespace {
 
-using testing::Comm;
-using testing::expect_same;
-using testing::Fault;
 using ::testing::HasSubstr;
-using testing::kPrompt;
 using ::testing::Not;
-using testing::on_every_rank;
-using testing::Snapshot;
-using testing::snapshot;
-using testing::Stopwatch;
-using testing::thrown;
-using testing::tiny_input;
-using testing::tiny_options;
-using testing::Trainee;
 
 /// The `call`-th call of rank 1 whose label holds `label` fails.
 Fault failure(const std::string& label, std::int64_t call = 1) {
@@ -34,7 +22,7 @@ Fault failure(const std::string& label, std::int64_t call = 1) {
 
 /// The communicator, on rank 1 with the fault.
 Comm strike_rank_1(const Comm& comm, const Fault& fault) {
-  return comm->rank() == 1 ? testing::with_faults(comm, {fault}) : comm;
+  return comm->rank() == 1 ? with_faults(comm, {fault}) : comm;
 }
 
 TEST(Destructor, WithoutShutdownDoesNotHangAndTheOthersLearn) {
@@ -48,7 +36,7 @@ TEST(Destructor, WithoutShutdownDoesNotHangAndTheOthersLearn) {
           EXPECT_THAT(thrown<CommError>([&] { trainee.window(1); }), HasSubstr("rank 1"));
         }
       }
-      EXPECT_LT(watch.seconds(), kPrompt);
+      EXPECT_LT(watch.elapsed(), kPrompt);
       // The communicator that the optimizer was given is whole.
       Trainee again(comm, tiny_options(stage));
       EXPECT_TRUE(again.window(0).applied);
@@ -101,7 +89,7 @@ TEST(Destructor, InMidReductionDoesNotHang) {
       if (comm->rank() == 1) {
         EXPECT_THAT(thrown<CommError>([&] { trainee->window(0); }), HasSubstr("rank 0"));
       }
-      EXPECT_LT(watch.seconds(), kPrompt);
+      EXPECT_LT(watch.elapsed(), kPrompt);
     });
   }
 }
@@ -145,7 +133,7 @@ void expect_fault(const Fault& fault, int stage, const std::string& expected) {
       if (comm->rank() == 0) trainee.window(2);
     });
     EXPECT_THAT(error, HasSubstr("a fault was injected"));
-    EXPECT_LT(watch.seconds(), kPrompt);
+    EXPECT_LT(watch.elapsed(), kPrompt);
     if (comm->rank() == 1) {
       EXPECT_EQ(trainee.optimizer->steps_applied(), 1);
     }
@@ -185,7 +173,7 @@ TEST(Fault, InTheMidOfAnUpdateLeavesStepAndParametersBehindTheOptimizersWord) {
       if (comm->rank() == 0) trainee.window(2);
     });
     if (comm->rank() == 1) {
-      EXPECT_FALSE(testing::same(before, snapshot(trainee.model)));
+      EXPECT_FALSE(same(before, snapshot(trainee.model)));
     }
   });
 }
@@ -206,12 +194,12 @@ TEST(Fault, AtConstructionThrowsOnEveryRank) {
     const Comm faulty = strike_rank_1(comm, failure("initial value of mixed"));
     EXPECT_THAT(thrown<CommError>([&] { Trainee trainee(faulty); }),
                 HasSubstr("a fault was injected"));
-    EXPECT_LT(watch.seconds(), kPrompt);
+    EXPECT_LT(watch.elapsed(), kPrompt);
   });
 }
 
 TEST(Timing, ASlowRankChangesNoBit) {
-  const Snapshot expected = testing::without_accident(2);
+  const Snapshot expected = without_accident(2);
   for (const int stage : {0, 1, 2}) {
     for (const Operation operation : {Operation::kReduceScatter, Operation::kAllGather}) {
       on_every_rank(2, [&](const Comm& comm) {
@@ -230,7 +218,7 @@ TEST(Timing, ASlowRankChangesNoBit) {
 }
 
 TEST(Timing, ARankThatIsSlowInItsLossChangesNoBit) {
-  const Snapshot expected = testing::without_accident(2);
+  const Snapshot expected = without_accident(2);
   on_every_rank(3, [&](const Comm& comm) {
     Trainee trainee(comm);
     for (std::int64_t step = 0; step < 2; ++step) {
@@ -247,7 +235,7 @@ TEST(Timing, ARankThatIsSlowInItsLossChangesNoBit) {
 
 /// Model and loss of one of two optimizers in one process.
 TEST(TwoOptimizers, InterleavedOverOneCommunicatorGiveTheBitsOfEachAlone) {
-  const Snapshot expected = testing::without_accident(2);
+  const Snapshot expected = without_accident(2);
   for (const int stage : {0, 1, 2}) {
     on_every_rank(2, [&](const Comm& comm) {
       Trainee a(comm, tiny_options(stage));
@@ -272,7 +260,7 @@ TEST(TwoOptimizers, InterleavedOverOneCommunicatorGiveTheBitsOfEachAlone) {
 
 TEST(TwoOptimizers, OverPartsOfOneModelWorkWithALossEach) {
   on_every_rank(2, [](const Comm& comm) {
-    testing::Tiny model;
+    Tiny model;
     Optimizer left({{"first", model->first}, {"bias", model->bias}}, {}, AdamWOptions(1e-2),
                    tiny_options(1), comm);
     Optimizer right({{"mixed", model->mixed}, {"large", model->large}, {"gain", model->gain}}, {},
@@ -305,7 +293,7 @@ TEST(TwoOptimizers, OverTheSameParametersAreRefusedInBackward) {
 }
 
 TEST(TwoOptimizers, OneAfterTheOtherTakesTheModelOver) {
-  const Snapshot expected = testing::without_accident(1);
+  const Snapshot expected = without_accident(1);
   for (const int stage : {0, 1, 2}) {
     on_every_rank(2, [&](const Comm& comm) {
       Trainee trainee(comm, tiny_options(stage));
@@ -322,4 +310,4 @@ TEST(TwoOptimizers, OneAfterTheOtherTakesTheModelOver) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::testing

@@ -4,21 +4,11 @@
 
 // Models and options that differ between ranks, or that nobody can train.
 
-namespace zero {
+namespace zero::testing {
 namespace {
 
 using ::testing::AllOf;
-using testing::Comm;
-using testing::expect_same;
 using ::testing::HasSubstr;
-using testing::kPrompt;
-using testing::on_every_rank;
-using testing::snapshot;
-using testing::Stopwatch;
-using testing::thrown;
-using testing::tiny_input;
-using testing::tiny_options;
-using testing::Trainee;
 
 /// What an Optimizer is built from.
 struct Parts {
@@ -69,7 +59,7 @@ void expect_disagreement(const std::string& what, const std::function<void(Parts
         if (comm->rank() == odd) difference(parts);
         const std::string error = thrown<ContractError>([&] { build(parts, comm); });
         for (const std::string& text : expected) EXPECT_THAT(error, HasSubstr(text));
-        EXPECT_LT(watch.seconds(), kPrompt);
+        EXPECT_LT(watch.elapsed(), kPrompt);
         expect_it_trains(good_parts(), comm);
       });
     }
@@ -340,7 +330,7 @@ TEST(Start, FrozenParametersAndGroupsWithoutAnyStayAsTheyAre) {
 TEST(HeapLayout, DoesNotReachLayoutOrBits) {
   struct Result {
     std::uint64_t fingerprint;
-    testing::Snapshot parameters;
+    Snapshot parameters;
   };
   std::vector<Result> results;
   std::vector<torch::Tensor> junk;
@@ -356,8 +346,8 @@ TEST(HeapLayout, DoesNotReachLayoutOrBits) {
     std::erase_if(junk, [](const torch::Tensor& tensor) { return !tensor.defined(); });
     on_every_rank(1, [&](const Comm& comm) {
       const torch::Dtype dtype = torch::kFloat;
-      testing::Tiny model(dtype);
-      model->register_parameter("half", testing::numbers({5}, 8).to(torch::kHalf));
+      Tiny model(dtype);
+      model->register_parameter("half", numbers({5}, 8).to(torch::kHalf));
       Optimizer optimizer(*model, AdamWOptions(1e-2), tiny_options(round % 3), comm);
       optimizer.backward(model->loss(tiny_input(0, 0)) +
                          model->named_parameters()["half"].to(torch::kFloat).square().sum());
@@ -372,4 +362,4 @@ TEST(HeapLayout, DoesNotReachLayoutOrBits) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::testing

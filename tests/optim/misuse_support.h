@@ -17,26 +17,13 @@
 #include "libzero/collective/threads.h"
 #include "libzero/optim/optimizer.h"
 #include "tests/optim/ranks.h"
+#include "tests/stopwatch.h"
+#include "tests/thrown.h"
 
 namespace zero::testing {
 
 using Comm = std::shared_ptr<Collective>;
 using Snapshot = std::vector<std::pair<std::string, torch::Tensor>>;
-
-/// Runs `function` and returns the message of the E that it must throw.
-template <typename E, typename Function>
-std::string thrown(Function function) {
-  try {
-    function();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "an error of another type: " << error.what();
-    return "";
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 /// `function` on every rank, none of which may throw.
 inline void on_every_rank(int world_size, const RankFunction& function) {
@@ -174,17 +161,7 @@ void expect_no_trace(
   }
 }
 
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
 /// Far below the communicators' timeout, far above what a loaded machine takes.
-inline constexpr double kPrompt = 15;
+inline constexpr std::chrono::seconds kPrompt{15};
 
 }  // namespace zero::testing

@@ -4,23 +4,11 @@
 
 // Windows begun, ended, broken off and repeated in ways that nobody should, and that somebody will.
 
-namespace zero {
+namespace zero::testing {
 namespace {
 
 using ::testing::AllOf;
-using testing::Comm;
-using testing::expect_no_trace;
-using testing::expect_same;
 using ::testing::HasSubstr;
-using testing::kPrompt;
-using testing::on_every_rank;
-using testing::Snapshot;
-using testing::snapshot;
-using testing::Stopwatch;
-using testing::thrown;
-using testing::tiny_input;
-using testing::tiny_options;
-using testing::Trainee;
 
 /// Passes its input on; its backward throws std::domain_error.
 struct Thrower : torch::autograd::Function<Thrower> {
@@ -91,7 +79,7 @@ TEST(Window, DifferentNumbersOfCallsThrowOnEveryRankWithBothCounts) {
       });
       EXPECT_THAT(error, AllOf(HasSubstr("backward call 2 of step 2"),
                                HasSubstr("step 2 after 1 backward call")));
-      EXPECT_LT(watch.seconds(), kPrompt);
+      EXPECT_LT(watch.elapsed(), kPrompt);
     });
   }
 }
@@ -106,7 +94,7 @@ TEST(Window, ARankWithoutAnyCallThrowsOnEveryRankWithBothCounts) {
     });
     EXPECT_THAT(error, AllOf(HasSubstr("backward call 1 of step 2"),
                              HasSubstr("step 2 after 0 backward calls")));
-    EXPECT_LT(watch.seconds(), kPrompt);
+    EXPECT_LT(watch.elapsed(), kPrompt);
   });
 }
 
@@ -138,7 +126,7 @@ TEST(Window, DifferentNumbersOfCallsThenZeroGradThrowInTheNextWindowAndNoLater) 
 
 TEST(Window, ALossOfNaNOnOneRankIsSkippedOnEveryRank) {
   for (const auto dtype : {torch::kFloat, torch::kHalf, torch::kBFloat16}) {
-    const Snapshot expected = testing::without_accident(2, dtype);
+    const Snapshot expected = without_accident(2, dtype);
     for (const int stage : {0, 1, 2}) {
       on_every_rank(2, [&](const Comm& comm) {
         // A small scale: one halving of it must not change the bits of the steps that follow.
@@ -314,7 +302,7 @@ TEST(Window, BackwardTwiceOverOneGraphIsLibTorchsErrorAndTheOptimizerSurvives) {
 }
 
 TEST(Window, BackwardWorksWhereGradientsAreSwitchedOff) {
-  const Snapshot expected = testing::without_accident(1);
+  const Snapshot expected = without_accident(1);
   on_every_rank(2, [&](const Comm& comm) {
     Trainee trainee(comm);
     for (std::int64_t i = comm->rank(); i < 6; i += 2) {
@@ -329,7 +317,7 @@ TEST(Window, BackwardWorksWhereGradientsAreSwitchedOff) {
 }
 
 TEST(Window, AStepWithAClosureRunsItsBackward) {
-  const Snapshot expected = testing::without_accident(1);
+  const Snapshot expected = without_accident(1);
   on_every_rank(2, [&](const Comm& comm) {
     Trainee trainee(comm);
     const torch::NoGradGuard no_grad;
@@ -346,7 +334,7 @@ TEST(Window, AStepWithAClosureRunsItsBackward) {
 }
 
 TEST(Window, AnUnknownNameInGatherLosesNoGradient) {
-  const Snapshot expected = testing::without_accident(1);
+  const Snapshot expected = without_accident(1);
   on_every_rank(2, [&](const Comm& comm) {
     Trainee trainee(comm);
     trainee.backward(0);
@@ -427,4 +415,4 @@ TEST(Skips, TooManyInARowThrowOnEveryRankInTheSameStepAndTheScaleStaysAtItsMinim
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::testing

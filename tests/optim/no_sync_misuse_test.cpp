@@ -2,31 +2,19 @@
 
 #include "tests/optim/misuse_support.h"
 
-namespace zero {
+namespace zero::testing {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
-using testing::Comm;
-using testing::expect_same;
 using ::testing::HasSubstr;
-using testing::kPrompt;
-using testing::on_every_rank;
-using testing::Snapshot;
-using testing::snapshot;
-using testing::Stopwatch;
-using testing::thrown;
-using testing::tiny_input;
-using testing::tiny_options;
-using testing::Trainee;
 
 void allow(Options& options) {
   options.deterministic(false);
 }
 
 template <typename Accident>
-void expect_no_trace(int world_size, Accident accident) {
-  testing::expect_no_trace(world_size, accident, allow);
+void expect_no_trace_where_allowed(int world_size, Accident accident) {
+  expect_no_trace(world_size, accident, allow);
 }
 
 void call(Trainee& trainee, std::int64_t micro) {
@@ -47,14 +35,14 @@ void calls(Trainee& trainee, const std::string& pattern) {
 }
 
 TEST(NoSyncMisuse, IsRefusedWhereTheOrderOfSumsIsPromised) {
-  testing::expect_no_trace(2, [](Trainee& trainee) {
+  expect_no_trace(2, [](Trainee& trainee) {
     const auto ask = [&] { const auto scope = trainee.optimizer->no_sync(); };
     EXPECT_THAT(thrown<ContractError>(ask), HasSubstr("Options().deterministic(false)"));
   });
 }
 
 TEST(NoSyncMisuse, RanksThatDoNotAgreeAboutTheOrderAreRefusedAtConstruction) {
-  const auto errors = testing::errors_on_ranks(2, [](const Comm& comm) {
+  const auto errors = errors_on_ranks(2, [](const Comm& comm) {
     Trainee trainee(comm, tiny_options(2).deterministic(comm->rank() == 0));
   });
   for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("option deterministic"));
@@ -63,7 +51,7 @@ TEST(NoSyncMisuse, RanksThatDoNotAgreeAboutTheOrderAreRefusedAtConstruction) {
 TEST(NoSyncMisuse, AStepWithAnUnreducedRestThrowsOnEveryRankAndLeavesNoTrace) {
   for (const std::string pattern : {"h", "rh", "hrhh"}) {
     SCOPED_TRACE(pattern);
-    expect_no_trace(2, [&](Trainee& trainee) {
+    expect_no_trace_where_allowed(2, [&](Trainee& trainee) {
       calls(trainee, pattern);
       EXPECT_THAT(thrown<ContractError>([&] { trainee.optimizer->step(); }),
                   AllOf(HasSubstr("inside no_sync()"), HasSubstr("not reduced")));
@@ -76,20 +64,20 @@ TEST(NoSyncMisuse, DifferentPatternsThrowOnEveryRankSoonAndLeaveNoTrace) {
       {"hr", "rh"}, {"hr", "rr"}, {"hrr", "rhr"}, {"hr", "r"}, {"rrh", "rrr"}, {"h", "r"}};
   for (const auto& [first, second] : patterns) {
     SCOPED_TRACE(first + " and " + second);
-    expect_no_trace(2, [&, first = first, second = second](Trainee& trainee) {
+    expect_no_trace_where_allowed(2, [&, first = first, second = second](Trainee& trainee) {
       const Stopwatch watch;
       const std::string error = thrown<ContractError>([&] {
         calls(trainee, trainee.comm->rank() == 0 ? first : second);
         trainee.optimizer->step();
       });
       EXPECT_THAT(error, HasSubstr("no_sync()"));
-      EXPECT_LT(watch.seconds(), kPrompt);
+      EXPECT_LT(watch.elapsed(), kPrompt);
     });
   }
 }
 
 TEST(NoSyncMisuse, ZeroGradDropsWhatIsHeld) {
-  expect_no_trace(2, [](Trainee& trainee) {
+  expect_no_trace_where_allowed(2, [](Trainee& trainee) {
     calls(trainee, "hrh");
     trainee.optimizer->zero_grad();
   });
@@ -114,7 +102,7 @@ TEST(NoSyncMisuse, AModulesZeroGradLosesNothing) {
 }
 
 TEST(NoSyncMisuse, AModulesZeroGradThatWritesWhatIsHeldIsRefused) {
-  expect_no_trace(1, [](Trainee& trainee) {
+  expect_no_trace_where_allowed(1, [](Trainee& trainee) {
     held_call(trainee, 0);
     trainee.model->zero_grad(/*set_to_none=*/false);
     EXPECT_THAT(thrown<ContractError>([&] { call(trainee, 1); }),
@@ -124,7 +112,7 @@ TEST(NoSyncMisuse, AModulesZeroGradThatWritesWhatIsHeldIsRefused) {
 }
 
 TEST(NoSyncMisuse, AnExceptionInAHeldCallOnOneRankIsToldToEveryRankInStep) {
-  expect_no_trace(2, [](Trainee& trainee) {
+  expect_no_trace_where_allowed(2, [](Trainee& trainee) {
     const auto scope = trainee.optimizer->no_sync();
     if (trainee.comm->rank() == 1) {
       const auto hidden = trainee.model->hidden(tiny_input(7, 0));
@@ -176,4 +164,4 @@ TEST(NoSyncMisuse, ScopesLieWithinEachOtherAndOutliveTheOptimizer) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::testing

@@ -19,6 +19,7 @@
 
 #include "libzero/base/error.h"
 #include "tests/rendezvous/raw_peer.h"
+#include "tests/thrown.h"
 
 namespace zero::rendezvous {
 namespace {
@@ -26,18 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-template <typename Expected, typename Function>
-std::string message_of(Function&& function) {
-  try {
-    function();
-  } catch (const Expected& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("(another type) ") + error.what();
-  }
-  return "(no error)";
-}
+using zero::testing::thrown;
 
 struct Store : ::testing::Test {
   StoreServer server{{.secret = "open sesame"}};
@@ -103,13 +93,12 @@ TEST_F(Store, TakesKeysWithAnyByteAndValuesOfExactlyTheMaximum) {
 
 TEST_F(Store, RefusesLongerOnesAndStaysUsable) {
   const auto a = client();
-  EXPECT_THAT(
-      message_of<ContractError>([&] { a->set("weights", std::string((1 << 20) + 1, 'x')); }),
-      AllOf(HasSubstr("weights"), HasSubstr("1048577")));
+  EXPECT_THAT(thrown<ContractError>([&] { a->set("weights", std::string((1 << 20) + 1, 'x')); }),
+              AllOf(HasSubstr("weights"), HasSubstr("1048577")));
   EXPECT_THROW(a->get(std::string(1025, 'k'), 0ms), ContractError);
   EXPECT_THROW(a->compare_and_set("k", std::string((1 << 20) + 1, 'x'), ""), ContractError);
   a->set("word", "x");
-  EXPECT_THAT(message_of<ContractError>([&] { a->add("word", 1); }), HasSubstr("'word'"));
+  EXPECT_THAT(thrown<ContractError>([&] { a->add("word", 1); }), HasSubstr("'word'"));
   EXPECT_EQ(a->add("n", 3), 3);
 }
 
@@ -134,7 +123,7 @@ TEST_F(Store, AddAndCompareAndSetWakeWaitersToo) {
 TEST_F(Store, AGetThatNobodyAnswersNamesTheKeyAndTheStore) {
   const auto a = client();
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_THAT(message_of<CommError>([&] { a->get("rank/3", 50ms); }),
+  EXPECT_THAT(thrown<CommError>([&] { a->get("rank/3", 50ms); }),
               AllOf(HasSubstr("'rank/3'"), HasSubstr("50 ms"),
                     HasSubstr("127.0.0.1:" + std::to_string(server.port()))));
   EXPECT_GE(std::chrono::steady_clock::now() - start, 50ms);
@@ -191,14 +180,13 @@ TEST_F(Store, TwoHundredClientsComeAtOnce) {
 
 TEST_F(Store, WrongSecretIsSaidAtOnce) {
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_THAT(
-      message_of<CommError>([&] { connect_store("127.0.0.1", server.port(), "guess", 20s); }),
-      AllOf(HasSubstr("wrong secret"), HasSubstr("127.0.0.1:"), HasSubstr("ZERO_SECRET")));
+  EXPECT_THAT(thrown<CommError>([&] { connect_store("127.0.0.1", server.port(), "guess", 20s); }),
+              AllOf(HasSubstr("wrong secret"), HasSubstr("127.0.0.1:"), HasSubstr("ZERO_SECRET")));
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
 
 TEST_F(Store, APortInUseIsAnIoErrorWithAddressAndPort) {
-  EXPECT_THAT(message_of<IoError>([&] { StoreServer second({.port = server.port()}); }),
+  EXPECT_THAT(thrown<IoError>([&] { StoreServer second({.port = server.port()}); }),
               AllOf(HasSubstr("127.0.0.1:" + std::to_string(server.port())), HasSubstr("in use"),
                     HasSubstr("choose another port")));
   EXPECT_THROW(StoreServer({.port = 65536}), ContractError);
@@ -208,13 +196,13 @@ TEST_F(Store, APortInUseIsAnIoErrorWithAddressAndPort) {
 TEST(StoreClient, AServerThatIsNeverThereIsNamedWithTheLastReason) {
   int port = 0;
   { port = StoreServer({}).port(); }
-  EXPECT_THAT(message_of<CommError>([&] { connect_store("127.0.0.1", port, "s", 200ms); }),
+  EXPECT_THAT(thrown<CommError>([&] { connect_store("127.0.0.1", port, "s", 200ms); }),
               AllOf(HasSubstr("127.0.0.1:" + std::to_string(port)), HasSubstr("200 ms"),
                     HasSubstr("refused")));
 }
 
 TEST(StoreClient, AHostThatCannotBeResolvedIsSaid) {
-  EXPECT_THAT(message_of<CommError>([] { connect_store("no such host", 1, "s", 50ms); }),
+  EXPECT_THAT(thrown<CommError>([] { connect_store("no such host", 1, "s", 50ms); }),
               HasSubstr("cannot be resolved"));
 }
 
@@ -231,7 +219,7 @@ TEST(StoreClient, WaitsForAServerThatComesLater) {
 TEST(StoreClient, ASilentListenerIsNotTakenForAStore) {
   boost::asio::io_context io;
   boost::asio::ip::tcp::acceptor silent(io, {boost::asio::ip::address_v4::loopback(), 0});
-  EXPECT_THAT(message_of<CommError>(
+  EXPECT_THAT(thrown<CommError>(
                   [&] { connect_store("127.0.0.1", silent.local_endpoint().port(), "s", 200ms); }),
               HasSubstr("did not greet as a libzero store"));
 }
@@ -252,7 +240,7 @@ TEST(StoreClient, AServerThatKnowsTheSecretOnlyByHearsayIsNotTrusted) {
     boost::asio::read(socket, boost::asio::buffer(proof));
     frame(wire::Kind::kWelcome, proof.substr(32));
   });
-  EXPECT_THAT(message_of<CommError>(
+  EXPECT_THAT(thrown<CommError>(
                   [&] { connect_store("127.0.0.1", acceptor.local_endpoint().port(), "s", 20s); }),
               HasSubstr("does not know the secret"));
 }
@@ -260,8 +248,8 @@ TEST(StoreClient, AServerThatKnowsTheSecretOnlyByHearsayIsNotTrusted) {
 TEST(StoreClient, AServerDestroyedWhileAGetWaitsIsAnErrorNotAHang) {
   auto server = std::make_unique<StoreServer>(ServerOptions{.secret = "s"});
   const auto store = connect_store("127.0.0.1", server->port(), "s", 20s);
-  auto waiting = std::async(
-      std::launch::async, [&] { return message_of<CommError>([&] { store->get("never", 60s); }); });
+  auto waiting = std::async(std::launch::async,
+                            [&] { return thrown<CommError>([&] { store->get("never", 60s); }); });
   store->set("something", "");
   server.reset();
   ASSERT_EQ(waiting.wait_for(10s), std::future_status::ready);

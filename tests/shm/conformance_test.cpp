@@ -9,7 +9,10 @@ namespace {
 
 using zero::testing::register_collective_conformance;
 
-const bool registered = register_collective_conformance({"shm", make_world, {1, 2, 3, 5, 8}});
+const bool registered = register_collective_conformance(
+    {"shm",
+     [](int size, auto timeout) { return kRanks.make_world(size, timeout); },
+     {1, 2, 3, 5, 8}});
 
 // For ThreadSanitizer, and as quick elsewhere.
 const bool one_mapping =

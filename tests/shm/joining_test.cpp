@@ -157,7 +157,7 @@ TEST(ShmJoining, ASplitWithoutRoomFailsAlikeOnAllRanksAndTheParentGoesOn) {
     }
     comm.barrier("goes on")->wait();
   };
-  run_in_peace(3, split);
+  kRanks.run_in_peace(3, split);
   EXPECT_THAT(errors[0], HasSubstr("there is not enough memory"));
   EXPECT_EQ(errors[1], errors[0]);
   EXPECT_EQ(errors[2], errors[0]);

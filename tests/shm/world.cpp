@@ -1,76 +1,12 @@
 #include "tests/shm/world.h"
 
-#include <gtest/gtest.h>
-
-#include <stdexcept>
-#include <thread>
-
 #include "backends/shm/shm.h"
-#include "libzero/base/error.h"
 
 namespace zero::shm_test {
 
 std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueStore> store,
                                  std::chrono::milliseconds timeout) {
   return shm::join({rank, size, timeout, std::move(store)});
-}
-
-std::vector<std::shared_ptr<Collective>> make_world(int size, std::chrono::milliseconds timeout) {
-  const auto store = make_memory_store();
-  std::vector<std::shared_ptr<Collective>> ranks(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        ranks[static_cast<std::size_t>(rank)] = join(rank, size, store, timeout);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "rank " << rank << " cannot join: " << error.what();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  for (const auto& rank : ranks) {
-    if (rank == nullptr) throw std::runtime_error("a rank could not join");
-  }
-  return ranks;
-}
-
-std::vector<std::string> run_ranks(int size, std::chrono::milliseconds timeout,
-                                   const std::function<void(Collective&)>& body) {
-  const auto store = make_memory_store();
-  std::vector<std::string> errors(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      errors[static_cast<std::size_t>(rank)] =
-          what_of([&] { body(*join(rank, size, store, timeout)); });
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  return errors;
-}
-
-void run_in_peace(int size, const std::function<void(Collective&)>& body) {
-  const auto errors = run_ranks(size, kPatience, [&](Collective& comm) {
-    body(comm);
-    comm.shutdown();
-  });
-  for (int rank = 0; rank < size; ++rank) {
-    EXPECT_EQ(errors[static_cast<std::size_t>(rank)], "") << "rank " << rank << " of " << size;
-  }
-}
-
-std::string what_of(const std::function<void()>& call) {
-  try {
-    call();
-    return "";
-  } catch (const ContractError& error) {
-    return std::string("ContractError: ") + error.what();
-  } catch (const CommError& error) {
-    return std::string("CommError: ") + error.what();
-  } catch (const std::exception& error) {
-    return std::string("unexpected error: ") + error.what();
-  }
 }
 
 }  // namespace zero::shm_test

@@ -5,6 +5,7 @@
 
 #include "checkpoint/names.h"
 #include "checkpoint/verify.h"
+#include "tests/checkpoint/reader_decorator.h"
 
 namespace zero::checkpoint::torture {
 namespace {
@@ -13,33 +14,15 @@ constexpr const char* kLarge = "large";
 constexpr std::byte kFill{42};
 
 /// A reader that shows neither the blob nor which run it was.
-class WithoutBlob : public Reader {
+class WithoutBlob : public testing::ReaderDecorator {
  public:
-  explicit WithoutBlob(const Reader& inner) : inner_(inner), common_(inner.common()) {
+  explicit WithoutBlob(const Reader& inner) : ReaderDecorator(inner), common_(inner.common()) {
     common_.blobs.erase(kLarge);
     common_.run_id = Sample(0, 1).common().run_id;
   }
-  const StepInfo& info() const override { return inner_.info(); }
   const CommonState& common() const override { return common_; }
-  const std::map<std::string, Blob>& rank_blobs(int rank) const override {
-    return inner_.rank_blobs(rank);
-  }
-  std::vector<std::string> states(std::int32_t parameter) const override {
-    return inner_.states(parameter);
-  }
-  DType dtype(std::int32_t parameter, std::string_view state) const override {
-    return inner_.dtype(parameter, state);
-  }
-  std::vector<Extent> extents(int rank, std::string_view state) const override {
-    return inner_.extents(rank, state);
-  }
-  void read(std::int32_t parameter, std::string_view state, std::int64_t begin, std::int64_t end,
-            std::span<std::byte> dst) const override {
-    inner_.read(parameter, state, begin, end, dst);
-  }
 
  private:
-  const Reader& inner_;
   CommonState common_;
 };
 

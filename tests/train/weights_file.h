@@ -4,7 +4,6 @@
 
 #include <torch/torch.h>
 
-#include <unistd.h>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -14,27 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.h"
+
 namespace zero::testing {
-
-/// A folder that goes away with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "zero-train-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 using Tensors = std::map<std::string, torch::Tensor>;
 using Metadata = std::map<std::string, std::string>;

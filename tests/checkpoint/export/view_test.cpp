@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include "checkpoint/verify.h"
 #include "checkpoint/view_file.h"
 #include "sample.h"
+#include "tests/temporary_folder.h"
 #include "weights.h"
 
 namespace zero::checkpoint {
@@ -26,22 +26,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::MemoryFileSystem;
 using ::testing::SizeIs;
-
-/// A folder of this test alone, removed with it.
-class Folder {
- public:
-  Folder() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::temp_directory_path() /
-            (std::string("view_") + test->name() + std::to_string(::getpid()));
-    std::filesystem::create_directory(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// A dataset's elements in its own type, and its shape. Empty bytes if it does not open.
 std::pair<std::vector<std::byte>, std::vector<std::int64_t>> read_hdf5(const std::string& path,
@@ -74,7 +58,7 @@ std::vector<std::byte> read_whole(const Reader& reader, std::int32_t row,
 }
 
 TEST(View, ShowsEveryStateOfEveryParameterWholeWithItsShape) {
-  const Folder folder;
+  const zero::testing::TemporaryFolder folder;
   for (const int world_size : {1, 2, 3, 8}) {
     const auto store = make_hdf5_store(on_disk(), folder.path());
     EXPECT_THAT(save(*store, world_size, world_size).warnings, IsEmpty());
@@ -94,7 +78,7 @@ TEST(View, ShowsEveryStateOfEveryParameterWholeWithItsShape) {
 }
 
 TEST(View, OfAMissingShardShowsNanAndZero) {
-  const Folder folder;
+  const zero::testing::TemporaryFolder folder;
   save(*make_hdf5_store(on_disk(), folder.path()), 1, 2);
   const std::string step = folder.path() + "/" + step_name(1);
   const auto [whole, shape] = read_hdf5(step + "/view.h5", "/parameters/embed.weight/master");

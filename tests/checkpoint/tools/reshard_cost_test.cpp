@@ -18,6 +18,7 @@
 #include "checkpoint/tools/reshard_plan.h"
 #include "counting_file_system.h"
 #include "model.h"
+#include "tests/checkpoint/reader_decorator.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -30,33 +31,18 @@ ReshardOptions to_ranks(int world_size, std::uint64_t memory) {
 }
 
 /// Another reader, with the largest read noted.
-class MeasuringReader : public Reader {
+class MeasuringReader : public testing::ReaderDecorator {
  public:
-  explicit MeasuringReader(const Reader& inner) : inner_(inner) {}
+  using ReaderDecorator::ReaderDecorator;
   std::size_t largest() const { return largest_; }
 
-  const StepInfo& info() const override { return inner_.info(); }
-  const CommonState& common() const override { return inner_.common(); }
-  const std::map<std::string, Blob>& rank_blobs(int rank) const override {
-    return inner_.rank_blobs(rank);
-  }
-  std::vector<std::string> states(std::int32_t parameter) const override {
-    return inner_.states(parameter);
-  }
-  DType dtype(std::int32_t parameter, std::string_view state) const override {
-    return inner_.dtype(parameter, state);
-  }
-  std::vector<Extent> extents(int rank, std::string_view state) const override {
-    return inner_.extents(rank, state);
-  }
   void read(std::int32_t parameter, std::string_view state, std::int64_t begin, std::int64_t end,
             std::span<std::byte> dst) const override {
     largest_ = std::max(largest_, dst.size());
-    inner_.read(parameter, state, begin, end, dst);
+    ReaderDecorator::read(parameter, state, begin, end, dst);
   }
 
  private:
-  const Reader& inner_;
   mutable std::size_t largest_ = 0;
 };
 

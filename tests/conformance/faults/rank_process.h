@@ -1,17 +1,19 @@
 #pragma once
 
-/// A rank in a process of its own: rank_program, with pipes for its standard input and output.
+/// A rank in a process of its own, with pipes for its standard input and output.
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <string>
 
-namespace zero::gloo_test {
+namespace zero::fault_test {
 
 class RankProcess {
  public:
-  RankProcess(int rank, int size, int port, std::chrono::milliseconds timeout);
+  /// Starts `program`, whose main() is run_rank_program() (rank_program.h).
+  RankProcess(const std::string& program, int rank, int size, int port,
+              std::chrono::milliseconds timeout);
   ~RankProcess();  ///< Kills it if it still runs.
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
@@ -31,4 +33,4 @@ class RankProcess {
   std::string unread_;
 };
 
-}  // namespace zero::gloo_test
+}  // namespace zero::fault_test

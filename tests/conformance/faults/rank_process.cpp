@@ -1,4 +1,4 @@
-#include "tests/gloo/rank_process.h"
+#include "tests/conformance/faults/rank_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 
 extern char** environ;
 
-namespace zero::gloo_test {
+namespace zero::fault_test {
 namespace {
 
 constexpr int kPatienceMilliseconds = 30'000;
@@ -25,10 +25,11 @@ struct Pipe {
 
 }  // namespace
 
-RankProcess::RankProcess(int rank, int size, int port, std::chrono::milliseconds timeout) {
+RankProcess::RankProcess(const std::string& program, int rank, int size, int port,
+                         std::chrono::milliseconds timeout) {
   const Pipe input;
   const Pipe output;
-  std::string arguments[] = {ZERO_GLOO_RANK_PROGRAM, std::to_string(rank), std::to_string(size),
+  std::string arguments[] = {program, std::to_string(rank), std::to_string(size),
                              std::to_string(port), std::to_string(timeout.count())};
   char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
                   arguments[3].data(), arguments[4].data(), nullptr};
@@ -91,4 +92,4 @@ int RankProcess::finish() {
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-}  // namespace zero::gloo_test
+}  // namespace zero::fault_test

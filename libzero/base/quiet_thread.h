@@ -1,0 +1,36 @@
+#pragma once
+
+/// Threads that take no signals: they stay with the threads of the program, whose handlers expect
+/// them.
+
+#include <csignal>
+#include <thread>
+#include <utility>
+
+namespace zero {
+
+/// Blocks all signals on this thread for the lifetime of the object; threads started meanwhile,
+/// also by other libraries, block them for good. Lives and dies on one thread.
+class AllSignalsBlock {
+ public:
+  AllSignalsBlock() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlock() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlock(const AllSignalsBlock&) = delete;
+  AllSignalsBlock& operator=(const AllSignalsBlock&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+/// Throws std::system_error where no thread can be started.
+template <typename Function>
+std::thread start_quiet_thread(Function&& function) {
+  const AllSignalsBlock no_signals;
+  return std::thread(std::forward<Function>(function));
+}
+
+}  // namespace zero
