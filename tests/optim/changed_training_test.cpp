@@ -1,10 +1,10 @@
 /// A checkpoint that another kind of training takes: weights alone, or with other parameters
 /// trained, frozen, tied.
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <vector>
-
-#include <gmock/gmock.h>
 
 #include "checkpoint/ranks/save.h"
 #include "libzero/base/float16.h"
