@@ -25,6 +25,7 @@ zero_public_target(zero_zero zero
   libzero/optim/options.h
   libzero/optim/resume.h
   libzero/optim/step_result.h
+  libzero/train/autocast.h
   libzero/train/checkpointer.h
   libzero/train/device.h
   libzero/train/micro_batch_random.h

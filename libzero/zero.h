@@ -8,6 +8,7 @@
 #include "libzero/base/log.h"
 #include "libzero/collective/collective.h"
 #include "libzero/optim/optimizer.h"
+#include "libzero/train/autocast.h"
 #include "libzero/train/checkpointer.h"
 #include "libzero/train/device.h"
 #include "libzero/train/micro_batch_random.h"
