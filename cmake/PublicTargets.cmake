@@ -28,7 +28,10 @@ zero_public_target(zero_zero zero
   libzero/train/autocast.h
   libzero/train/checkpointer.h
   libzero/train/device.h
+  libzero/train/generator_states.h
   libzero/train/micro_batch_random.h
+  libzero/train/recompute.h
+  libzero/train/saved_tensor_scope.h
   libzero/train/stop_signals.h
   libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.

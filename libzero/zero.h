@@ -12,4 +12,5 @@
 #include "libzero/train/checkpointer.h"
 #include "libzero/train/device.h"
 #include "libzero/train/micro_batch_random.h"
+#include "libzero/train/recompute.h"
 #include "libzero/train/stop_signals.h"

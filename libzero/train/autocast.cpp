@@ -28,32 +28,29 @@ c10::ScalarType checked(c10::ScalarType dtype) {
 
 }  // namespace
 
-Autocast::Autocast(c10::DeviceType device, c10::ScalarType dtype)
-    : Autocast(device, checked(dtype), true) {}
-
-Autocast Autocast::off(c10::DeviceType device) {
+AutocastState autocast_state(c10::DeviceType device) {
   require_device(device);
-  return {device, at::autocast::get_autocast_dtype(device), false};
+  return {at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
 }
 
-Autocast::Autocast(c10::DeviceType device, c10::ScalarType dtype, bool enabled) : device_(device) {
-  require_device(device);
-  dtype_before_ = at::autocast::get_autocast_dtype(device);
-  enabled_before_ = at::autocast::is_autocast_enabled(device);
-  at::autocast::set_autocast_enabled(device, enabled);
-  at::autocast::set_autocast_dtype(device, dtype);
+Autocast::Autocast(c10::DeviceType device, c10::ScalarType dtype)
+    : Autocast(device, AutocastState{true, checked(dtype)}) {}
+
+Autocast Autocast::off(c10::DeviceType device) {
+  return {device, AutocastState{false, autocast_state(device).dtype}};
+}
+
+Autocast::Autocast(c10::DeviceType device, const AutocastState& state)
+    : device_(device), before_(autocast_state(device)) {
+  at::autocast::set_autocast_enabled(device, state.enabled);
+  at::autocast::set_autocast_dtype(device, state.dtype);
   at::autocast::increment_nesting();
 }
 
 Autocast::~Autocast() {
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_dtype(device_, dtype_before_);
-  at::autocast::set_autocast_enabled(device_, enabled_before_);
-}
-
-AutocastState autocast_state(c10::DeviceType device) {
-  require_device(device);
-  return {at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
+  at::autocast::set_autocast_dtype(device_, before_.dtype);
+  at::autocast::set_autocast_enabled(device_, before_.enabled);
 }
 
 }  // namespace zero

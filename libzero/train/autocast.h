@@ -7,6 +7,16 @@
 
 namespace zero {
 
+/// What holds on a thread for one kind of device.
+struct AutocastState {
+  bool enabled = false;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  friend bool operator==(const AutocastState&, const AutocastState&) = default;
+};
+
+/// Of this thread. Throws ContractError for a device that LibTorch has no autocast for.
+AutocastState autocast_state(c10::DeviceType device);
+
 /// While one lives, this thread's operations on tensors of `device` cast their inputs as PyTorch's
 /// `torch.autocast` does (docs/training.md has the list for CPUs).
 ///
@@ -33,24 +43,16 @@ class [[nodiscard]] Autocast {
   /// be 16-bit.
   static Autocast off(c10::DeviceType device);
 
+  /// A region as another was.
+  Autocast(c10::DeviceType device, const AutocastState& state);
+
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
  private:
-  Autocast(c10::DeviceType device, c10::ScalarType dtype, bool enabled);
-
   c10::DeviceType device_;
-  c10::ScalarType dtype_before_;
-  bool enabled_before_;
+  AutocastState before_;
 };
-
-/// What holds on this thread.
-struct AutocastState {
-  bool enabled = false;
-  c10::ScalarType dtype = c10::ScalarType::Undefined;
-  friend bool operator==(const AutocastState&, const AutocastState&) = default;
-};
-AutocastState autocast_state(c10::DeviceType device);
 
 }  // namespace zero

@@ -1,9 +1,7 @@
 #include "libzero/train/micro_batch_random.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/core/MT19937RNGEngine.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 
 #include <mutex>
 
@@ -32,17 +30,6 @@ void seed_cpu(at::CPUGeneratorImpl& generator, std::uint64_t seed) {
   generator.set_engine(engine);
 }
 
-std::vector<at::Generator> default_generators() {
-  std::vector<at::Generator> generators = {at::detail::getDefaultCPUGenerator()};
-  if (!at::globalContext().hasCUDA()) return generators;
-  const auto device = at::detail::getCUDAHooks().current_device();
-  if (device >= 0) {
-    generators.push_back(at::globalContext().defaultGenerator(
-        at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device))));
-  }
-  return generators;
-}
-
 }  // namespace
 
 std::uint64_t micro_batch_seed(std::uint64_t seed, std::int64_t step,
@@ -53,29 +40,21 @@ std::uint64_t micro_batch_seed(std::uint64_t seed, std::int64_t step,
   return hash;
 }
 
-MicroBatchRandom::MicroBatchRandom(std::uint64_t seed, std::int64_t step,
-                                   std::int64_t micro_batch) {
-  std::vector<at::Generator> all = default_generators();
-  for (at::Generator& generator : all) {
-    const std::lock_guard lock(generator.mutex());
-    saved_.push_back({generator, generator.get_state()});
-  }
+MicroBatchRandom::MicroBatchRandom(std::uint64_t seed, std::int64_t step, std::int64_t micro_batch)
+    : before_(GeneratorStates::now()) {
   const std::uint64_t value = micro_batch_seed(seed, step, micro_batch);
-  for (Saved& saved : saved_) {
-    const std::lock_guard lock(saved.generator.mutex());
-    if (saved.generator.device().is_cpu()) {
-      seed_cpu(*saved.generator.get<at::CPUGeneratorImpl>(), value);
+  for (at::Generator& generator : default_generators()) {
+    const std::lock_guard lock(generator.mutex());
+    if (generator.device().is_cpu()) {
+      seed_cpu(*generator.get<at::CPUGeneratorImpl>(), value);
     } else {
-      saved.generator.set_current_seed(value);
+      generator.set_current_seed(value);
     }
   }
 }
 
 MicroBatchRandom::~MicroBatchRandom() {
-  for (Saved& saved : saved_) {
-    const std::lock_guard lock(saved.generator.mutex());
-    saved.generator.set_state(saved.state);
-  }
+  before_.restore();
 }
 
 }  // namespace zero
