@@ -46,6 +46,11 @@ void declare_model(CLI::App& app, Flags& flags) {
   app.add_option("--dropout", flags.dropout, "Of embeddings, attention and residual branches")
       ->check(between(0.0, 0.999))
       ->group(group);
+  app.add_flag(
+         "--recompute", flags.recompute,
+         "Keep the blocks' inputs only and compute them again in backward: the same bits, less "
+         "memory, more time")
+      ->group(group);
 }
 
 void declare_run(CLI::App& app, Flags& flags) {

@@ -14,6 +14,7 @@ struct Flags {
   std::int64_t heads = 4;
   std::int64_t context = 128;
   double dropout = 0.0;  ///< Probability.
+  bool recompute = false;
   std::int64_t steps = 400;
   std::int64_t stop_after = 0;  ///< 0: run to the end.
   int threads = 1;

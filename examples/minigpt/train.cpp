@@ -141,8 +141,8 @@ class Training {
 
   static MiniGpt make_model(const Flags& flags, torch::Dtype dtype) {
     torch::manual_seed(flags.seed);
-    MiniGpt model(
-        ModelOptions{flags.layers, flags.width, flags.heads, flags.context, flags.dropout});
+    MiniGpt model(ModelOptions{flags.layers, flags.width, flags.heads, flags.context, flags.dropout,
+                               flags.recompute});
     model->to(dtype);
     return model;
   }
