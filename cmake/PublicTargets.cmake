@@ -29,6 +29,7 @@ zero_public_target(zero_zero zero
   libzero/train/checkpointer.h
   libzero/train/device.h
   libzero/train/generator_states.h
+  libzero/train/grad_scaler.h
   libzero/train/micro_batch_random.h
   libzero/train/recompute.h
   libzero/train/saved_tensor_scope.h

@@ -11,6 +11,7 @@
 #include "libzero/train/autocast.h"
 #include "libzero/train/checkpointer.h"
 #include "libzero/train/device.h"
+#include "libzero/train/grad_scaler.h"
 #include "libzero/train/micro_batch_random.h"
 #include "libzero/train/recompute.h"
 #include "libzero/train/stop_signals.h"
