@@ -30,9 +30,11 @@ zero_public_target(zero_zero zero
   libzero/train/device.h
   libzero/train/generator_states.h
   libzero/train/grad_scaler.h
+  libzero/train/learning_rate.h
   libzero/train/micro_batch_random.h
   libzero/train/recompute.h
   libzero/train/saved_tensor_scope.h
+  libzero/train/schedule.h
   libzero/train/stop_signals.h
   libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.

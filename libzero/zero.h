@@ -12,6 +12,8 @@
 #include "libzero/train/checkpointer.h"
 #include "libzero/train/device.h"
 #include "libzero/train/grad_scaler.h"
+#include "libzero/train/learning_rate.h"
 #include "libzero/train/micro_batch_random.h"
 #include "libzero/train/recompute.h"
+#include "libzero/train/schedule.h"
 #include "libzero/train/stop_signals.h"

@@ -105,11 +105,15 @@ void declare_checkpoints(CLI::App& app, Flags& flags) {
 void declare_optimizer(CLI::App& app, Flags& flags) {
   const char* const group = "Optimizer";
   app.add_option("--lr", flags.lr, "Highest learning rate")->check(not_negative())->group(group);
-  app.add_option("--min-lr", flags.min_lr, "Learning rate at the end")
+  app.add_option("--min-lr", flags.min_lr, "Learning rate at the end of a schedule that has one")
       ->check(not_negative())
       ->group(group);
   app.add_option("--warmup", flags.warmup, "Steps of linear warm-up")
       ->check(at_least(0))
+      ->group(group);
+  app.add_option("--schedule", flags.schedule, "From --lr to --min-lr after the warm-up")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "polynomial", "inverse-sqrt",
+                             "one-cycle", "stable-decay"}))
       ->group(group);
   app.add_option("--weight-decay", flags.weight_decay, "Of matrices")
       ->check(not_negative())

@@ -23,6 +23,7 @@ struct Flags {
   double lr = 1e-3;
   double min_lr = 1e-4;
   std::int64_t warmup = 20;
+  std::string schedule = "cosine";
   double weight_decay = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.95;

@@ -1,9 +1,7 @@
 #include "examples/minigpt/train.h"
 
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <numbers>
 #include <optional>
 #include <vector>
 
@@ -41,14 +39,26 @@ Precision precision_of(const std::string& flag) {
   return {torch::kFloat, "fp32 (auto: this CPU has no bf16 instructions)"};
 }
 
-/// Linear warm-up, then a cosine down to min_lr at the last step. `step` counts from 1.
-double learning_rate(const Flags& flags, std::int64_t step) {
-  if (step <= flags.warmup)
-    return flags.lr * static_cast<double>(step) / static_cast<double>(flags.warmup);
-  const double done = static_cast<double>(step - flags.warmup) /
-                      static_cast<double>(std::max<std::int64_t>(1, flags.steps - flags.warmup));
-  return flags.min_lr +
-         0.5 * (flags.lr - flags.min_lr) * (1.0 + std::cos(std::numbers::pi * std::min(done, 1.0)));
+/// After the warm-up, and what the whole run has left of it.
+zero::Schedule body_of(const Flags& flags, std::int64_t updates) {
+  const double end = flags.lr > 0 ? flags.min_lr / flags.lr : 0.0;
+  if (flags.schedule == "constant") return zero::Schedule::constant();
+  if (flags.schedule == "linear") return zero::Schedule::linear(updates, end);
+  if (flags.schedule == "polynomial") return zero::Schedule::polynomial(updates, 2.0, end);
+  if (flags.schedule == "inverse-sqrt")
+    return zero::Schedule::inverse_sqrt(std::max<std::int64_t>(1, flags.warmup));
+  if (flags.schedule == "one-cycle")
+    return zero::Schedule::one_cycle(std::max<std::int64_t>(2, updates), {.end = end});
+  if (flags.schedule == "stable-decay") {  // the last fifth decays
+    const std::int64_t decay = std::max<std::int64_t>(1, updates / 5);
+    return zero::Schedule::stable_decay(updates - decay, decay, end);
+  }
+  return zero::Schedule::cosine(updates, end);
+}
+
+zero::Schedule schedule_of(const Flags& flags) {
+  const std::int64_t updates = std::max<std::int64_t>(1, flags.steps - flags.warmup);
+  return body_of(flags, updates).warmup(flags.warmup);
 }
 
 zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& adamw) {
@@ -108,6 +118,7 @@ class Training {
                    .betas({flags.beta1, flags.beta2})
                    .weight_decay(flags.weight_decay)),
         optimizer_(*model_, adamw_, optimizer_options(flags, adamw_), comm),
+        rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
         checkpoints_(flags, optimizer_, *comm, data_.training.count(),
                      [this](const std::string& line) { say(line); }) {}
@@ -176,8 +187,8 @@ class Training {
   /// True if a rank asked all to stop.
   bool one_step(std::int64_t step, const std::vector<std::int64_t>& samples) {
     const auto start = std::chrono::steady_clock::now();
-    const double lr = learning_rate(flags_, optimizer_.steps_applied() + 1);
-    for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
+    rate_.go_to(optimizer_.steps_applied());
+    const double lr = rate_.rates().front();
     backward_of(optimizer_, model_, data_.training, samples, flags_, *comm_);
     checkpoints_.request_stop_if_signalled();
     const zero::StepResult result = optimizer_.step();
@@ -219,6 +230,7 @@ class Training {
   MiniGpt model_;
   zero::AdamWOptions adamw_;
   zero::Optimizer optimizer_;
+  zero::LearningRate rate_;     // its peaks are --lr, whatever a checkpoint says
   std::optional<JsonLog> log_;  // once it is known whether it goes on
   Progress progress_;
   Checkpoints checkpoints_;  // last: it may say something while it goes
