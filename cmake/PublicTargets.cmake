@@ -27,15 +27,21 @@ zero_public_target(zero_zero zero
   libzero/optim/step_result.h
   libzero/train/autocast.h
   libzero/train/checkpointer.h
+  libzero/train/cifar_files.h
+  libzero/train/data_file.h
   libzero/train/device.h
   libzero/train/generator_states.h
   libzero/train/grad_scaler.h
   libzero/train/learning_rate.h
   libzero/train/micro_batch_random.h
+  libzero/train/permutation.h
+  libzero/train/prefetcher.h
   libzero/train/recompute.h
+  libzero/train/sampler.h
   libzero/train/saved_tensor_scope.h
   libzero/train/schedule.h
   libzero/train/stop_signals.h
+  libzero/train/token_file.h
   libzero/zero.h)
 # Libraries below are parts of the build that options can leave out.
 if(TARGET zero_checkpoint)

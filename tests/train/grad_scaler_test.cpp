@@ -144,9 +144,13 @@ TEST(GradScaler, SparseAndOtherFloatGradientsAreUnscaledToo) {
   scaler.unscale(sgd);
   EXPECT_THAT(values_of(sparse.grad().to_dense()), ElementsAre(0, 2, 0, 0));
   EXPECT_THAT(values_of(wide.grad()), ElementsAre(2, 2));
-  sparse.mutable_grad() = gradient(kInf);
   scaler.update();
-  EXPECT_FALSE(scaler.step(sgd));
+  for (const float second : {kInf, 3.4e38f}) {  // finite values of one index, but not their sum
+    sparse.mutable_grad() = gradient(second);
+    sparse.mutable_grad()._values()[0][0] = 3e38f;
+    EXPECT_FALSE(scaler.step(sgd)) << second;
+    scaler.update();
+  }
 }
 
 TEST(GradScaler, DisabledChangesNothing) {
