@@ -25,15 +25,18 @@ zero_public_target(zero_zero zero
   libzero/optim/options.h
   libzero/optim/resume.h
   libzero/optim/step_result.h
+  libzero/train/across_ranks.h
   libzero/train/autocast.h
   libzero/train/checkpointer.h
   libzero/train/cifar_files.h
+  libzero/train/clip.h
   libzero/train/data_file.h
   libzero/train/device.h
   libzero/train/generator_states.h
   libzero/train/grad_scaler.h
   libzero/train/learning_rate.h
   libzero/train/micro_batch_random.h
+  libzero/train/nan_hunt.h
   libzero/train/permutation.h
   libzero/train/prefetcher.h
   libzero/train/recompute.h

@@ -10,6 +10,7 @@
 #include "libzero/base/error.h"
 #include "libzero/base/number_text.h"
 #include "libzero/optim/optimizer.h"
+#include "libzero/train/gradient_values.h"
 
 namespace zero {
 namespace {
@@ -20,15 +21,6 @@ struct Batch {
   c10::ScalarType dtype;
   std::vector<at::Tensor> gradients;
 };
-
-/// The values of a parameter's gradient; a sparse one is coalesced first, since the sum of values
-/// of one index may overflow where none of them does.
-at::Tensor values_of(at::Tensor& parameter) {
-  at::Tensor& gradient = parameter.mutable_grad();
-  if (!gradient.is_sparse()) return gradient;
-  gradient = gradient.coalesce();
-  return gradient._values();
-}
 
 void add(std::vector<Batch>& batches, const at::Tensor& gradient) {
   const auto found = std::find_if(batches.begin(), batches.end(), [&](const Batch& batch) {
@@ -56,7 +48,7 @@ std::vector<Batch> batches_of(torch::optim::Optimizer& optimizer) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (!parameters[i].grad().defined()) continue;
       require_no_half(parameters[i].grad(), group, i);
-      add(batches, values_of(parameters[i]));
+      add(batches, gradient_values(parameters[i]));
     }
   }
   return batches;

@@ -130,6 +130,15 @@ TEST(Sampler, AnEpochThatGoesOnWithOtherRanksHasEverySampleOnce) {
   EXPECT_EQ(checkpoint.counters.at("sampler.offset"), 96);
 }
 
+TEST(Sampler, GoesToAnyEpoch) {
+  const SamplerOptions options{.samples = 9, .batch = 3, .seed = 2};
+  Sampler whole(options), later(options);
+  for (int i = 0; i < 3 * 4 + 1; ++i) whole.next();
+  later.go_to({4, 3});
+  EXPECT_EQ(whole.position(), later.position());
+  EXPECT_EQ(whole.next().samples, later.next().samples);
+}
+
 TEST(Sampler, TheOrderDoesNotDependOnTheBatch) {
   Sampler small({.samples = 12, .batch = 3, .seed = 9}),
       large({.samples = 12, .batch = 6, .seed = 9});
