@@ -34,6 +34,7 @@ zero_public_target(zero_zero zero
   libzero/train/device.h
   libzero/train/generator_states.h
   libzero/train/grad_scaler.h
+  libzero/train/group_norms.h
   libzero/train/learning_rate.h
   libzero/train/micro_batch_random.h
   libzero/train/nan_hunt.h

@@ -15,6 +15,7 @@
 #include "libzero/train/clip.h"
 #include "libzero/train/device.h"
 #include "libzero/train/grad_scaler.h"
+#include "libzero/train/group_norms.h"
 #include "libzero/train/learning_rate.h"
 #include "libzero/train/micro_batch_random.h"
 #include "libzero/train/nan_hunt.h"

@@ -34,7 +34,7 @@ AutocastState autocast_state(c10::DeviceType device) {
 }
 
 Autocast::Autocast(c10::DeviceType device, c10::ScalarType dtype)
-    : Autocast(device, AutocastState{true, checked(dtype)}) {}
+    : Autocast(device, AutocastState{true, dtype}) {}
 
 Autocast Autocast::off(c10::DeviceType device) {
   return {device, AutocastState{false, autocast_state(device).dtype}};
@@ -42,6 +42,7 @@ Autocast Autocast::off(c10::DeviceType device) {
 
 Autocast::Autocast(c10::DeviceType device, const AutocastState& state)
     : device_(device), before_(autocast_state(device)) {
+  if (state.enabled) checked(state.dtype);
   at::autocast::set_autocast_enabled(device, state.enabled);
   at::autocast::set_autocast_dtype(device, state.dtype);
   at::autocast::increment_nesting();

@@ -43,7 +43,7 @@ class [[nodiscard]] Autocast {
   /// be 16-bit.
   static Autocast off(c10::DeviceType device);
 
-  /// A region as another was.
+  /// A region as another was. Throws as the others do.
   Autocast(c10::DeviceType device, const AutocastState& state);
 
   ~Autocast();
