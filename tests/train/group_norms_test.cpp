@@ -1,11 +1,13 @@
-/// The norm of each parameter group, from the shards.
+/// The norm of each parameter group of the sharded optimizer.
 
 #include "libzero/train/group_norms.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -38,9 +40,9 @@ Measured measure(int world, int stage) {
     Optimizer optimizer(*model, AdamWOptions(), toy_options(stage), comm);
     for (std::int64_t i = comm->rank(); i < kMicroBatches; i += world)
       optimizer.backward(model->loss(toy_batch(0, i)));
-    const std::vector<double> before = group_norms(optimizer, *comm);
+    const std::vector<double> before = group_norms(optimizer);
     const StepResult step = optimizer.step();
-    const std::vector<double> after = group_norms(optimizer, *comm);
+    const std::vector<double> after = group_norms(optimizer);
     if (comm->rank() == world - 1) {
       EXPECT_EQ(before, after);
       result = {after, step.grad_norm};
@@ -101,7 +103,7 @@ TEST(GroupNorms, OnlyTheGroupWithAnInfiniteGradientIsInfinite) {
     const torch::Tensor factor = torch::ones({5000});
     factor[4999] = std::numeric_limits<float>::infinity();
     optimizer.backward((a * 2).sum() + (b * factor).sum());
-    const std::vector<double> norms = group_norms(optimizer, *comm);
+    const std::vector<double> norms = group_norms(optimizer);
     EXPECT_NEAR(norms[0], 2 * std::sqrt(5000.0), 1e-9);
     EXPECT_TRUE(std::isinf(norms[1]));
     optimizer.zero_grad();
