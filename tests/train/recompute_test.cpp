@@ -283,7 +283,7 @@ TEST(Recompute, AnInputThatWasWrittenInBetweenIsNoticed) {
   const Tensor input = x * 1;
   const Tensor loss = recompute([](const Tensor& a) { return (a * a).sum(); }, input);
   input.mul_(2);
-  EXPECT_THAT(thrown<std::exception>([&] { loss.backward(); }), HasSubstr("inplace operation"));
+  EXPECT_THAT(thrown<c10::Error>([&] { loss.backward(); }), HasSubstr("inplace operation"));
 }
 
 TEST(Recompute, AFunctionThatDoesSomethingElseTheSecondTimeIsNamed) {
