@@ -53,6 +53,7 @@ void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
 }
 
 void ParameterUpdate::gather_bucket(std::int32_t bucket) {
+  if (comm_.size() == 1) return;  // nobody else has stepped anything
   for (const BucketPiece& piece : states_[static_cast<std::size_t>(bucket)].pieces)
     gather_piece(bucket, piece);
 }
