@@ -20,13 +20,15 @@ void ParameterUpdate::step_bucket(std::int32_t bucket, float gradient_factor,
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (const Segment& segment : state.stepped_segments) {
     const std::int64_t at = segment.bucket_begin - state.owned.begin;
-    step_segment(segment, state, state.accumulator.data() + at, gradient_factor, constants);
+    step_segment(segment, state, state.accumulator.data() + at, gradient_factor, constants,
+                 on_threads_);
   }
 }
 
+template <typename Step>
 void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
                                    const float* gradient, float gradient_factor,
-                                   const std::vector<AdamWConstants>& constants) {
+                                   const std::vector<AdamWConstants>& constants, Step&& step) {
   at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(segment.parameter)];
   const ParameterSpec& spec = table_.specs[static_cast<std::size_t>(segment.parameter)];
   const std::int64_t at = segment.bucket_begin - state.stepped.begin;
@@ -46,11 +48,12 @@ void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
     run.low_precision = parameter.data();
     run.low_precision_dtype = spec.dtype;
   }
-  adamw_step(constants[static_cast<std::size_t>(spec.group)], run);
+  step(constants[static_cast<std::size_t>(spec.group)], run);
   parameter.finish();
 }
 
 void ParameterUpdate::gather_bucket(std::int32_t bucket) {
+  if (comm_.size() == 1) return;  // nobody else has stepped anything
   for (const BucketPiece& piece : states_[static_cast<std::size_t>(bucket)].pieces)
     gather_piece(bucket, piece);
 }
@@ -84,7 +87,7 @@ void ParameterUpdate::gather_and_step_bucket(std::int32_t bucket, float gradient
   for (const BucketPiece& piece : state.pieces) {
     const float* const gradient = gather_gradient(bucket, piece);
     for (const auto& [segment, rank, staged] : piece.runs)
-      step_segment(segment, state, gradient + staged, gradient_factor, constants);
+      step_segment(segment, state, gradient + staged, gradient_factor, constants, adamw_step);
   }
 }
 

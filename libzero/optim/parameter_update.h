@@ -13,6 +13,7 @@
 #include "libzero/optim/label.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
+#include "libzero/optim/threaded_step.h"
 
 namespace zero {
 
@@ -25,7 +26,8 @@ class ParameterUpdate {
                   Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock);
 
   /// One AdamW step of the bucket's owned interval (stages 1 and 2). The raw sums of its gradients
-  /// are multiplied by `gradient_factor`. constants: one per parameter group.
+  /// are multiplied by `gradient_factor`. constants: one per parameter group. Uses LibTorch's
+  /// threads.
   void step_bucket(std::int32_t bucket, float gradient_factor,
                    const std::vector<AdamWConstants>& constants);
 
@@ -40,8 +42,10 @@ class ParameterUpdate {
   void refresh_masters();
 
  private:
+  template <typename Step>
   void step_segment(const Segment& segment, BucketState& state, const float* gradient,
-                    float gradient_factor, const std::vector<AdamWConstants>& constants);
+                    float gradient_factor, const std::vector<AdamWConstants>& constants,
+                    Step&& step);
   void gather_piece(std::int32_t bucket, const BucketPiece& piece);
   const float* gather_gradient(std::int32_t bucket, const BucketPiece& piece);
 
@@ -51,7 +55,8 @@ class ParameterUpdate {
   Collective& comm_;
   AlignedArray<std::byte>& staging_;
   CommClock& clock_;
-  Label label_;  // of the communication thread
+  ThreadedStep on_threads_;  // of the thread that trains
+  Label label_;              // of the communication thread
 };
 
 }  // namespace zero
