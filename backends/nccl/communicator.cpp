@@ -119,6 +119,13 @@ void Communicator::meet(milliseconds join_timeout) {
   silence_ = std::make_shared<Silence>(with_prefix(options_.store, "nccl/"), rank(), size(),
                                        options_.timeout);
   connect(join_timeout);
+  try {
+    talk_.control().barrier("all have joined")->wait();
+  } catch (const CommError& error) {
+    // Whoever is through may use its communicator, and may abort it: only the next call fails then.
+    fate_->fail(reason_of(error.what()));
+    if (!is_abort(fate_->reason())) throw;
+  }
 }
 
 void Communicator::agree_on_options() {
@@ -312,7 +319,7 @@ std::shared_ptr<Collective> Communicator::split(int color, int key, milliseconds
 }
 
 void Communicator::abort(std::string_view why) noexcept {
-  fate_->fail(rank_text() + " aborted: " + std::string(why));
+  fate_->fail(abort_reason(rank(), why));
 }
 
 void Communicator::shutdown() {

@@ -7,9 +7,16 @@ constexpr std::string_view kBegin = "<[";
 constexpr std::string_view kEnd = "]>";
 constexpr std::string_view kTail = ": collective #";
 constexpr std::string_view kAbsence = " did not come to collective #";
+constexpr std::string_view kAborted = " aborted: ";
 constexpr std::string_view kWithin = ", within ";
 
 }  // namespace
+
+std::string abort_reason(int rank, std::string_view why) {
+  return "rank " + std::to_string(rank) + std::string(kAborted).append(why);
+}
+
+bool is_abort(std::string_view reason) { return reason.find(kAborted) != reason.npos; }
 
 std::string marked(std::string_view reason) {
   return std::string(kBegin).append(reason).append(kEnd);

@@ -11,6 +11,10 @@
 
 namespace zero::nccl {
 
+/// Why everybody fails when somebody calls abort(): "rank 1 aborted: <why>".
+std::string abort_reason(int rank, std::string_view why);
+bool is_abort(std::string_view reason);
+
 /// As an argument of the control's abort().
 std::string marked(std::string_view reason);
 
