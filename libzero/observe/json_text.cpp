@@ -63,9 +63,6 @@ JsonObject& JsonObject::add(std::string_view key, double value) {
 JsonObject& JsonObject::add(std::string_view key, std::int64_t value) {
   return add_json(key, std::to_string(value));
 }
-JsonObject& JsonObject::add(std::string_view key, bool value) {
-  return add_json(key, value ? "true" : "false");
-}
 JsonObject& JsonObject::add(std::string_view key, const JsonObject& object) {
   return add_json(key, object.text());
 }

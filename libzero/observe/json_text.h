@@ -2,6 +2,7 @@
 
 /// JSON objects on one line, put together key by key.
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,7 +27,10 @@ class JsonObject {
   JsonObject& add(std::string_view key, double value);
   JsonObject& add(std::string_view key, std::int64_t value);
   JsonObject& add(std::string_view key, int value) { return add(key, std::int64_t{value}); }
-  JsonObject& add(std::string_view key, bool value);
+  template <std::same_as<bool> Bool>  // or every pointer would be one
+  JsonObject& add(std::string_view key, Bool value) {
+    return add_json(key, value ? "true" : "false");
+  }
   JsonObject& add(std::string_view key, std::span<const std::int64_t> values);
   JsonObject& add(std::string_view key, const JsonObject& object);
   /// `json`: a number or another value that is JSON already.

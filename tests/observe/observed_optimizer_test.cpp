@@ -57,8 +57,7 @@ std::shared_ptr<Timeline> observed_window(const std::shared_ptr<Collective>& com
   const torch::Tensor early = parameter({1, 2}), late = parameter({3, 4});
   Options observed(options);
   observed.bucket_bytes(8).first_bucket_bytes(8).observer(timeline);
-  Optimizer optimizer({{"early", early}, {"late", late}}, {}, AdamWOptions(0.1), observed,
-                      recorded);
+  Optimizer optimizer({{"early", early}, {"late", late}}, {}, AdamWOptions(0.1), observed, comm);
   optimizer.begin_forward();
   const torch::Tensor hidden = early * 2;
   hidden.register_hook([&](const torch::Tensor&) {

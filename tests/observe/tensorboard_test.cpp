@@ -121,7 +121,8 @@ TEST(TensorBoard, WritesEventsThatAStrictReaderReads) {
   const TemporaryFolder folder;
   TensorBoard board(folder / "runs/a");
   EXPECT_THAT(board.path(), ::testing::HasSubstr("events.out.tfevents."));
-  const Scalar first[] = {{"loss/training", 0.1}, {std::string(300, 'x'), -5e7}};
+  const std::string long_tag(300, 'x');
+  const Scalar first[] = {{"loss/training", 0.1}, {long_tag, -5e7}};
   board.add(1, first);
   const Scalar second[] = {{"loss/training", std::nan("")}};
   board.add(std::int64_t{1} << 40, second);
@@ -132,7 +133,7 @@ TEST(TensorBoard, WritesEventsThatAStrictReaderReads) {
   EXPECT_GE(events[2].wall_time, events[1].wall_time);
   EXPECT_EQ(events[1].step, 1u);
   EXPECT_EQ(events[1].scalars.at("loss/training"), 0.1f);
-  EXPECT_EQ(events[1].scalars.at(std::string(300, 'x')), -5e7f);
+  EXPECT_EQ(events[1].scalars.at(long_tag), -5e7f);
   EXPECT_EQ(events[2].step, std::uint64_t{1} << 40);
   EXPECT_TRUE(std::isnan(events[2].scalars.at("loss/training")));
 }
