@@ -47,7 +47,7 @@ class Rank {
   void windows() {
     for (int i = 0; i < kWindows; ++i) {
       at::Tensor loss = at::ones({});
-      for (const NamedTensor& p : parameters_) loss = loss + p.tensor.mul(p.tensor).sum();
+      for (const NamedTensor& p : parameters_) loss = loss.add(p.tensor.mul(p.tensor).sum());
       optimizer_->backward(loss);
       optimizer_->step();
     }

@@ -131,7 +131,7 @@ TEST(Metrics, AddUpOverStepsInPrometheusFormat) {
         "libzero_step_seconds_total{rank=\"3\"} 0.75", "libzero_loss{rank=\"3\"} 2.5",
         "libzero_gradient_norm{rank=\"3\"} +Inf", "libzero_applied_steps{rank=\"3\"} 41",
         "libzero_bucket_bytes_total{rank=\"3\",bucket=\"0\",work=\"reduce\"} 1600",
-        "libzero_step_part_seconds_total{rank=\"3\",part=\"forward\"} 2e-06"})
+        "libzero_step_part_seconds_total{rank=\"3\",part=\"update\"} 3e-06"})
     EXPECT_THAT(page, HasSubstr(std::string(line) + "\n"));
 }
 
