@@ -18,7 +18,7 @@ namespace zero::benchmark {
 namespace {
 
 constexpr int kParameters = 40;
-constexpr std::int64_t kElements = 50'000;
+constexpr std::int64_t kElements = 100'000;
 constexpr int kWindows = 8;  // of one round
 
 std::shared_ptr<Observer> everything() {
@@ -67,7 +67,7 @@ Contender contender(std::shared_ptr<Observer> observer) {
 
 Comparison observed_step() {
   return {"step.observed",
-          "8 windows of 40 buckets of 50,000 elements on 1 rank, with timeline, meter and watch "
+          "8 windows of 40 buckets of 100,000 elements on 1 rank, with timeline, meter and watch "
           "over late ranks, against none",
           1.01, contender(everything()), contender(nullptr)};
 }

@@ -50,9 +50,10 @@ std::shared_ptr<Timeline> all_steps() {
 }
 
 /// One window of two buckets, in whose backward autograd stands still until the first bucket has
-/// been reduced, if that happens at all.
+/// been reduced, or for so long.
 std::shared_ptr<Timeline> observed_window(const std::shared_ptr<Collective>& comm,
-                                          const Options& options, bool waits) {
+                                          const Options& options,
+                                          std::chrono::milliseconds patience) {
   const auto timeline = all_steps();
   const torch::Tensor early = parameter({1, 2}), late = parameter({3, 4});
   Options observed(options);
@@ -61,8 +62,8 @@ std::shared_ptr<Timeline> observed_window(const std::shared_ptr<Collective>& com
   optimizer.begin_forward();
   const torch::Tensor hidden = early * 2;
   hidden.register_hook([&](const torch::Tensor&) {
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (waits && spans_of(*timeline, Activity::kReduce).empty() &&
+    const auto give_up = std::chrono::steady_clock::now() + patience;
+    while (spans_of(*timeline, Activity::kReduce).empty() &&
            std::chrono::steady_clock::now() < give_up)
       std::this_thread::yield();
   });
@@ -74,7 +75,7 @@ std::shared_ptr<Timeline> observed_window(const std::shared_ptr<Collective>& com
 
 TEST(ObservedOptimizer, ReducesBucketsInsideBackward) {
   on_every_stage(2, [](const auto& comm, int stage) {
-    const auto timeline = observed_window(comm, fine_options(stage), /*waits=*/true);
+    const auto timeline = observed_window(comm, fine_options(stage), std::chrono::seconds(10));
     const auto reductions = spans_of(*timeline, Activity::kReduce);
     const auto backward = spans_of(*timeline, Activity::kBackward);
     ASSERT_EQ(reductions.size(), 2u);
@@ -87,8 +88,8 @@ TEST(ObservedOptimizer, ReducesBucketsInsideBackward) {
 
 TEST(ObservedOptimizer, ReducesNothingInsideBackwardWhereThatIsDeferred) {
   on_every_stage(2, [](const auto& comm, int stage) {
-    const auto timeline =
-        observed_window(comm, fine_options(stage).defer_reduction(true), /*waits=*/false);
+    const auto timeline = observed_window(comm, fine_options(stage).defer_reduction(true),
+                                          std::chrono::milliseconds(50));
     const auto backward = spans_of(*timeline, Activity::kBackward);
     ASSERT_EQ(backward.size(), 1u);
     for (const Span& reduction : spans_of(*timeline, Activity::kReduce))

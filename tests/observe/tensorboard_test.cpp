@@ -115,6 +115,8 @@ TEST(Crc32c, HasTheAnswersOfRfc3720) {
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43U);
   EXPECT_EQ(crc32c("123456789"), 0xe3069283U);
   EXPECT_EQ(crc32c(""), 0U);
+  EXPECT_EQ(masked_crc32c(""), 0xa282ead8U) << "TFRecord's constant";
+  EXPECT_EQ(masked_crc32c("123456789"), 0xc78ab0e5U);
 }
 
 TEST(TensorBoard, WritesEventsThatAStrictReaderReads) {
