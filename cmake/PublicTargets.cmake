@@ -13,10 +13,25 @@ zero_public_target(zero_core core
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h
   libzero/layout/layout.h
-  libzero/optim/loss_scaler.h)
+  libzero/optim/loss_scaler.h
+  libzero/optim/observer.h
+  libzero/optim/step_result.h)
 zero_public_target(zero_checkpoint_core checkpoint_core
   checkpoint/store.h
   checkpoint/training_state.h)
+zero_public_target(zero_observe observe
+  libzero/observe/clock_alignment.h
+  libzero/observe/json_lines.h
+  libzero/observe/json_text.h
+  libzero/observe/late_rank.h
+  libzero/observe/metrics.h
+  libzero/observe/metrics_server.h
+  libzero/observe/observers.h
+  libzero/observe/step_meter.h
+  libzero/observe/tensorboard.h
+  libzero/observe/timeline.h
+  libzero/observe/trace_merge.h
+  libzero/observe/trace_reader.h)
 zero_public_target(zero_zero zero
   libzero/optim/load_parameters.h
   libzero/optim/memory_report.h
@@ -24,7 +39,6 @@ zero_public_target(zero_zero zero
   libzero/optim/optimizer.h
   libzero/optim/options.h
   libzero/optim/resume.h
-  libzero/optim/step_result.h
   libzero/train/across_ranks.h
   libzero/train/autocast.h
   libzero/train/checkpointer.h

@@ -76,6 +76,26 @@ void declare_run(CLI::App& app, Flags& flags) {
       ->group(group);
 }
 
+void declare_observation(CLI::App& app, Flags& flags) {
+  const char* const group = "Observation";
+  app.add_option("--profile", flags.profile,
+                 "Record a timeline of this many steps on each rank, after two to warm up; 0: none")
+      ->check(at_least(0))
+      ->group(group);
+  app.add_option("--profile-dir", flags.profile_dir, "Folder of the timelines")->group(group);
+  app.add_option("--tensorboard", flags.tensorboard, "Write scalars of each step to this folder")
+      ->group(group);
+  app.add_option("--metrics-port", flags.metrics_port,
+                 "Serve figures to Prometheus at this port of 127.0.0.1; 0: any that is free; -1: "
+                 "do not")
+      ->check(between(-1, 65535))
+      ->group(group);
+  app.add_option("--late-rank-every", flags.late_rank_every,
+                 "Steps after which to say which rank the others wait for; 0: never")
+      ->check(at_least(0))
+      ->group(group);
+}
+
 void declare_checkpoints(CLI::App& app, Flags& flags) {
   const char* const group = "Checkpoints";
   app.add_option("--checkpoint", flags.checkpoint,
@@ -157,6 +177,7 @@ void declare(CLI::App& app, Flags& flags) {
   declare_data(app, flags);
   declare_model(app, flags);
   declare_run(app, flags);
+  declare_observation(app, flags);
   declare_checkpoints(app, flags);
   declare_optimizer(app, flags);
   declare_sharding(app, flags);
@@ -179,10 +200,19 @@ std::string problem_of_checkpoints(const Flags& flags) {
   return {};
 }
 
+std::string problem_of_observation(const Flags& flags) {
+  if (flags.profile > 0 && flags.profile_dir.empty())
+    return "--profile-dir must name a folder; leave it out for ./profile";
+  if (flags.profile == 0 && flags.profile_dir != "profile")
+    return "--profile-dir needs --profile, the number of steps to record";
+  return {};
+}
+
 /// What the parser cannot see in one flag alone. Empty: all is well.
 std::string problem_of(const Flags& flags, int world_size) {
   const auto text = [](auto value) { return std::to_string(value); };
   if (std::string problem = problem_of_checkpoints(flags); !problem.empty()) return problem;
+  if (std::string problem = problem_of_observation(flags); !problem.empty()) return problem;
   if (flags.width % flags.heads != 0) {
     return "--width must be a multiple of --heads: " + text(flags.width) + " and " +
            text(flags.heads);

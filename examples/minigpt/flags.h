@@ -45,6 +45,11 @@ struct Flags {
   std::string load_parameters;
   std::string log;
   bool log_samples = false;
+  std::int64_t profile = 0;  ///< Steps; 0: none.
+  std::string profile_dir = "profile";
+  std::string tensorboard;           ///< Empty: none.
+  int metrics_port = -1;             ///< -1: none. 0: any that is free.
+  std::int64_t late_rank_every = 0;  ///< Steps; 0: never.
   std::int64_t eval_every = 100;
   std::int64_t sample = 300;
 };

@@ -9,6 +9,7 @@
 #include "examples/minigpt/evaluate.h"
 #include "examples/minigpt/failure.h"
 #include "examples/minigpt/model.h"
+#include "examples/minigpt/observation.h"
 #include "examples/minigpt/report.h"
 #include "examples/minigpt/text_data.h"
 #include "libzero/zero.h"
@@ -117,7 +118,9 @@ class Training {
         adamw_(zero::AdamWOptions(flags.lr)
                    .betas({flags.beta1, flags.beta2})
                    .weight_decay(flags.weight_decay)),
-        optimizer_(*model_, adamw_, optimizer_options(flags, adamw_), comm),
+        observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
+        optimizer_(*model_, adamw_,
+                   optimizer_options(flags, adamw_).observer(observation_.observer()), comm),
         rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
         checkpoints_(flags, optimizer_, *comm, data_.training.count(),
@@ -127,8 +130,10 @@ class Training {
     try {
       run_to_the_end();
     } catch (const zero::CommError&) {
+      observation_.save_what_there_is();
       throw;
     } catch (const std::exception& error) {
+      observation_.save_what_there_is();
       optimizer_.abort(text_of(error));
       throw;
     }
@@ -139,9 +144,10 @@ class Training {
     say(introduction(flags_, optimizer_, precision_, *comm_));
     checkpoints_.begin();
     const bool is_fresh = optimizer_.steps_taken() == 0;
-    log_.emplace(is_speaker_ ? flags_.log : std::string(), /*append=*/!is_fresh);
+    observation_.begin(/*append=*/!is_fresh);
     if (flags_.eval_every > 0 && is_fresh) evaluate_and_say(0);
     const bool is_whole = go_on();
+    observation_.finish();
     checkpoints_.finish();
     optimizer_.shutdown();
     comm_->shutdown();  // the others need not wait while one rank writes
@@ -189,10 +195,11 @@ class Training {
     const auto start = std::chrono::steady_clock::now();
     rate_.go_to(optimizer_.steps_applied());
     const double lr = rate_.rates().front();
+    optimizer_.begin_forward();
     backward_of(optimizer_, model_, data_.training, samples, flags_, *comm_);
     checkpoints_.request_stop_if_signalled();
     const zero::StepResult result = optimizer_.step();
-    if (is_speaker_) tell(step, lr, start, samples, result);
+    tell(step, lr, start, samples, result);
     return result.stop_requested;
   }
 
@@ -201,8 +208,9 @@ class Training {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double tokens_per_second = static_cast<double>(flags_.batch * flags_.context) / seconds;
-    log_->step(
+    observation_.step(
         {step, lr, seconds, tokens_per_second, result, flags_.log_samples ? &samples : nullptr});
+    if (!is_speaker_) return;
     progress_.show(step, result.loss, tokens_per_second, result.grad_norm,
                    optimizer_.memory().total());
     if (!result.applied) say("step " + std::to_string(step) + " was skipped: " + result.reason);
@@ -211,7 +219,7 @@ class Training {
   void evaluate_and_say(std::int64_t step) {
     const double loss = evaluate(model_, data_.validation, *comm_);
     if (!is_speaker_) return;
-    log_->evaluation(step, loss);
+    observation_.evaluation(step, loss);
     char text[96];
     std::snprintf(text, sizeof text, "step %lld: validation loss %.4f nats per byte",
                   static_cast<long long>(step), loss);
@@ -229,9 +237,9 @@ class Training {
   Precision precision_;
   MiniGpt model_;
   zero::AdamWOptions adamw_;
+  Observation observation_;
   zero::Optimizer optimizer_;
-  zero::LearningRate rate_;     // its peaks are --lr, whatever a checkpoint says
-  std::optional<JsonLog> log_;  // once it is known whether it goes on
+  zero::LearningRate rate_;  // its peaks are --lr, whatever a checkpoint says
   Progress progress_;
   Checkpoints checkpoints_;  // last: it may say something while it goes
 };

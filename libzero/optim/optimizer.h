@@ -110,6 +110,11 @@ class Optimizer : public torch::optim::Optimizer {
   /// window as it is: go on with it, or call zero_grad() on every rank.
   void backward(const at::Tensor& loss, std::int64_t weight = 1);
 
+  /// For observers only: the forward whose loss the next backward() takes begins now. Without a
+  /// call it is taken to begin where the last backward() or step() returned, so that reading data
+  /// or evaluating in between counts as forward.
+  void begin_forward() noexcept;
+
   /// While one lives, backward() adds its gradients up on this rank and reduces nothing; the first
   /// call after the last one is gone reduces the sum of all of them, at the price of one. float32
   /// parameters hold the sum in `.grad`; 16-bit ones in fp32 memory of full size, taken at the

@@ -39,7 +39,8 @@ std::int64_t staging_bytes(const Layout& layout, const std::vector<BucketState>&
 ReducerOptions reducer_options(const Options& options) {
   return {.keep_gradients = options.stage() < 2,
           .defer = options.defer_reduction(),
-          .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2};
+          .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2,
+          .observer = options.observer().get()};
 }
 
 std::int64_t bytes_of(const at::Tensor& tensor) {
@@ -60,6 +61,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
                              comm_->size())),
+      clock_(options.observer().get()),
       parameter_update_(layout_, table_, states_, *comm_, staging_, clock_),
       state_access_(layout_, table_, states_, *comm_),
       vote_box_(*comm_),
@@ -70,6 +72,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
                    BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
                                    wire_dtypes(layout_, options_)),
                    queue_, reducer_options(options_));
+  tell_observer();
   say(LogLevel::kInfo,
       "optimizer: stage " + std::to_string(options_.stage()) + " on " +
           std::to_string(comm_->size()) + " ranks (" + std::string(comm_->backend()) + "), " +
@@ -78,6 +81,19 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
           std::to_string(memory().total()) + " bytes on this rank" +
           (options_.deterministic() ? ", sums in the order of the global batch"
                                     : ", sums in any order (deterministic(false))"));
+}
+
+void Optimizer::Impl::tell_observer() const {
+  if (clock_.observer() == nullptr) return;
+  OptimizerFacts facts{
+      comm_->rank(), comm_->size(), options_.stage(), std::string(comm_->backend()), {}};
+  const std::vector<DType> wire = wire_dtypes(layout_, options_);
+  for (std::size_t b = 0; b < wire.size(); ++b) {
+    const Bucket& bucket = layout_.buckets()[b];
+    facts.buckets.push_back({reducer_->reduction().name(static_cast<std::int32_t>(b)), bucket.dtype,
+                             wire[b], bucket.numel});
+  }
+  clock_.observer()->begin(facts);
 }
 
 void Optimizer::Impl::say(LogLevel level, const std::string& line) const {
@@ -118,7 +134,19 @@ void Optimizer::Impl::die(std::string_view consequence, const char* why) {
   throw CommError(std::string(why) + "; " + text);
 }
 
+void Optimizer::Impl::begin_forward() noexcept {
+  if (clock_.observer() != nullptr) forward_begin_ = steady_now();
+}
+
+void Optimizer::Impl::end_forward() {
+  Observer* const observer = clock_.observer();
+  if (observer == nullptr || forward_begin_ == 0) return;
+  observer->observe(
+      {Activity::kForward, Lane::kTraining, -1, 0, std::exchange(forward_begin_, 0), steady_now()});
+}
+
 void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
+  end_forward();
   require_alive();
   replicas_.require_equal("backward");
   ZERO_REQUIRE(loss.defined() && loss.numel() == 1 && loss.is_floating_point(),
@@ -137,6 +165,7 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   const bool hold = *no_sync_depth_ > 0;
   calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight, /*reduced=*/!hold});
   run_autograd(loss, weight, hold);
+  begin_forward();
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
 }
 
@@ -144,6 +173,7 @@ void Optimizer::Impl::run_autograd(const at::Tensor& loss, std::int64_t weight, 
   const double factor = scaler_.scale() * static_cast<double>(weight);
   reducer_->begin_backward({static_cast<std::int64_t>(calls_.size()), windows_ended_ + 1}, hold);
   try {
+    const ObservedScope scope(clock_.observer(), Activity::kBackward, Lane::kTraining);
     if (factor == 1.0) {
       loss.backward();
     } else if (weight > 0) {

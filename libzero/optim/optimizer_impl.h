@@ -42,6 +42,7 @@ class Optimizer::Impl {
   NoSync no_sync();
   /// `fault`: empty, or why the caller cannot step on this rank.
   StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
+  void begin_forward() noexcept;
   void zero_grad();
   void refresh_masters();
   ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
@@ -89,12 +90,18 @@ class Optimizer::Impl {
   void require_alive() const;
   void say(LogLevel level, const std::string& line) const;
   void require_same_shapes() const;
+  void tell_observer() const;
   StepVote make_vote();
+  void wait_for_reductions();
+  StepTally gather_votes(const StepVote& mine);
+  void wait_for_gathers();
+  StepResult end_window(const std::vector<AdamWOptions>& groups, std::string fault);
   void find_nonfinite(StepVote& vote) const;
   void require_sound_window(const StepTally& tally, const std::string& fault,
                             const std::vector<AdamWOptions>& groups);
   void require_reduced(const StepTally& tally) const;
   StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
+  void end_forward();
   void run_autograd(const at::Tensor& loss, std::int64_t weight, bool hold);
   void set_constants(const std::vector<AdamWOptions>& groups);
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
@@ -149,6 +156,8 @@ class Optimizer::Impl {
   std::vector<AdamWConstants> constants_;
   float gradient_factor_ = 0;
   bool backward_failed_ = false;
+  Nanoseconds forward_begin_ = 0;         // 0: unknown; kept where there is an observer
+  Nanoseconds last_collective_time_ = 0;  // of the last step
   double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
   bool shut_down_ = false;

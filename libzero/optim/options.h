@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -16,6 +17,7 @@
 
 #include "libzero/base/log.h"
 #include "libzero/optim/loss_scaler.h"
+#include "libzero/optim/observer.h"
 
 namespace zero {
 
@@ -91,6 +93,9 @@ struct Options {
   /// Told how the model was laid out, of skipped steps, and of leaving without shutdown(), on every
   /// rank that has one. Default: nobody.
   TORCH_ARG(LogSink, log) = nullptr;
+  /// Told what the optimizer does from when to when (docs/observability.md); of this rank alone,
+  /// and of one optimizer at a time. Default: nobody, at the cost of a branch here and there.
+  TORCH_ARG(std::shared_ptr<Observer>, observer) = nullptr;
 };
 
 }  // namespace zero

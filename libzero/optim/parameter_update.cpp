@@ -17,6 +17,7 @@ ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table,
 
 void ParameterUpdate::step_bucket(std::int32_t bucket, float gradient_factor,
                                   const std::vector<AdamWConstants>& constants) {
+  const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kTraining, bucket);
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (const Segment& segment : state.stepped_segments) {
     const std::int64_t at = segment.bucket_begin - state.owned.begin;
@@ -52,6 +53,14 @@ void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
   parameter.finish();
 }
 
+/// Runs a collective on the communication thread.
+template <typename Call>
+void ParameterUpdate::collect(std::int32_t bucket, std::int64_t bytes, Call call) {
+  const ObservedScope scope(clock_.observer(), Activity::kGather, Lane::kCommunication, bucket,
+                            bytes);
+  clock_.timed(call);
+}
+
 void ParameterUpdate::gather_bucket(std::int32_t bucket) {
   if (comm_.size() == 1) return;  // nobody else has stepped anything
   for (const BucketPiece& piece : states_[static_cast<std::size_t>(bucket)].pieces)
@@ -68,7 +77,7 @@ void ParameterUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece
                   segment.parameter_begin, segment.numel, base + staged * item);
   }
   label_.begin("parameters, bucket ").add(bucket);
-  clock_.timed([&] {
+  collect(bucket, piece.count * comm_.size() * item, [&] {
     comm_
         .all_gather({base + comm_.rank() * piece.count * item, piece.count, dtype},
                     {base, piece.count * comm_.size(), dtype}, label_.text())
@@ -86,6 +95,7 @@ void ParameterUpdate::gather_and_step_bucket(std::int32_t bucket, float gradient
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (const BucketPiece& piece : state.pieces) {
     const float* const gradient = gather_gradient(bucket, piece);
+    const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kCommunication, bucket);
     for (const auto& [segment, rank, staged] : piece.runs)
       step_segment(segment, state, gradient + staged, gradient_factor, constants, adamw_step);
   }
@@ -96,7 +106,7 @@ const float* ParameterUpdate::gather_gradient(std::int32_t bucket, const BucketP
   const BucketState& state = states_[static_cast<std::size_t>(bucket)];
   auto* const base = reinterpret_cast<float*>(staging_.data());
   label_.begin("summed gradients, bucket ").add(bucket);
-  clock_.timed([&] {
+  collect(bucket, piece.count * comm_.size() * size_of(DType::kFloat32), [&] {
     comm_
         .all_gather({state.accumulator.data() + piece.begin, piece.count, DType::kFloat32},
                     {base, piece.count * comm_.size(), DType::kFloat32}, label_.text())

@@ -46,6 +46,8 @@ class ParameterUpdate {
   void step_segment(const Segment& segment, BucketState& state, const float* gradient,
                     float gradient_factor, const std::vector<AdamWConstants>& constants,
                     Step&& step);
+  template <typename Call>
+  void collect(std::int32_t bucket, std::int64_t bytes, Call call);
   void gather_piece(std::int32_t bucket, const BucketPiece& piece);
   const float* gather_gradient(std::int32_t bucket, const BucketPiece& piece);
 
