@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <optional>
 #include <vector>
 
 #include "examples/minigpt/checkpoints.h"
