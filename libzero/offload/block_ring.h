@@ -25,8 +25,8 @@ class BlockStore {
 };
 
 struct RingSize {
-  std::size_t slots = 8;    ///< Blocks in memory at most.
-  std::size_t threads = 4;  ///< Loads and stores at the same time at most.
+  std::size_t slots = 1;    ///< Blocks in memory at most.
+  std::size_t threads = 1;  ///< Loads and stores at the same time at most.
 };
 
 /// Block k lies in slot k mod slots; as soon as it is stored, block k + slots is loaded there. All

@@ -11,6 +11,13 @@
 
 namespace zero {
 
+/// How a step's walk over a file is cut. Nothing of it changes bits.
+struct OffloadSize {
+  std::int64_t block_elements = std::int64_t{1} << 18;  ///< Of each array, at once: 1 MiB.
+  std::int64_t blocks = 8;                              ///< In memory at most.
+  std::int64_t threads = 4;                             ///< Reads and writes at the same time.
+};
+
 /// Masters (of 16-bit parameters) and both moments are read and written once a step: they need not
 /// lie where the model does. docs/offload.md.
 class Offload {
@@ -37,11 +44,17 @@ class Offload {
     return *this;
   }
 
+  Offload& size(const OffloadSize& size) {
+    size_ = size;
+    return *this;
+  }
+
   bool on_disk() const noexcept { return on_disk_; }
   /// Of what is not on a disk.
   Place place() const noexcept { return place_; }
   /// Of what is.
   const std::string& folder() const noexcept { return folder_; }
+  const OffloadSize& size() const noexcept { return size_; }
   /// Null: the operating system's.
   const std::shared_ptr<IoCalls>& calls() const noexcept { return calls_; }
 
@@ -49,6 +62,7 @@ class Offload {
   Place place_;
   bool on_disk_ = false;
   std::string folder_;
+  OffloadSize size_;
   std::shared_ptr<IoCalls> calls_;
 };
 

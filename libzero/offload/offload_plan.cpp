@@ -17,6 +17,8 @@ std::int64_t quotient_up(std::int64_t dividend, std::int64_t divisor) {
 }  // namespace
 
 OffloadPlan::OffloadPlan(std::span<const OffloadSpan> spans, std::int64_t block_elements) {
+  ZERO_REQUIRE(block_elements > 0,
+               "offload: a block needs elements: " + std::to_string(block_elements));
   for (const OffloadSpan& span : spans) {
     const std::int64_t size = span.end - span.begin;
     ZERO_REQUIRE(size >= 0, "offload: a span has no negative size: " + std::to_string(size));

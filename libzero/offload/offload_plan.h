@@ -44,13 +44,10 @@ struct OffloadBlock {
 /// Immutable; any number of threads may read it.
 class OffloadPlan {
  public:
-  /// Elements of a block, at most: 1 MiB of each array.
-  static constexpr std::int64_t kBlockElements = std::int64_t{1} << 18;
-
-  /// `spans`: in the order of the walk, disjoint. Throws ContractError for a span of negative size
+  /// `spans`: in the order of the walk, disjoint. A block has `block_elements` at most, rounded up
+  /// to whole pages. Throws ContractError for a span of negative size
   /// or without an array.
-  explicit OffloadPlan(std::span<const OffloadSpan> spans,
-                       std::int64_t block_elements = kBlockElements);
+  OffloadPlan(std::span<const OffloadSpan> spans, std::int64_t block_elements);
 
   /// In the order of the walk, and of the file.
   const std::vector<OffloadBlock>& blocks() const noexcept { return blocks_; }

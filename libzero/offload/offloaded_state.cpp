@@ -30,22 +30,20 @@ float* array_in(const OffloadBlock& block, std::byte* memory, OffloadedArray arr
 }  // namespace
 
 struct OffloadedState::Impl {
-  Impl(const Offload& where, std::span<const OffloadSpan> spans, const std::string& label,
-       RingSize ring, std::int64_t block_elements)
+  Impl(const Offload& where, std::span<const OffloadSpan> spans, const std::string& label)
       : where(where),
         label(label),
         spans(spans.begin(), spans.end()),
-        block_elements(block_elements),
-        plan(spans, block_elements),
+        plan(spans, where.size().block_elements),
         file(where.calls(), where.folder(), label, plan),
         blocks(file),
-        size(ring),
+        size{static_cast<std::size_t>(where.size().blocks),
+             static_cast<std::size_t>(where.size().threads)},
         window(plan, file) {}
 
   const Offload where;
   const std::string label;
   const std::vector<OffloadSpan> spans;
-  const std::int64_t block_elements;
   const OffloadPlan plan;
   OffloadFile file;
   FileBlocks blocks;
@@ -55,8 +53,8 @@ struct OffloadedState::Impl {
 };
 
 OffloadedState::OffloadedState(const Offload& where, std::span<const OffloadSpan> spans,
-                               const std::string& label, RingSize ring, std::int64_t block_elements)
-    : impl_(std::make_unique<Impl>(where, spans, label, ring, block_elements)) {}
+                               const std::string& label)
+    : impl_(std::make_unique<Impl>(where, spans, label)) {}
 
 OffloadedState::~OffloadedState() = default;
 
@@ -65,8 +63,7 @@ std::unique_ptr<OffloadedState> OffloadedState::another() const {
 }
 
 std::unique_ptr<OffloadedState> OffloadedState::another(std::span<const OffloadSpan> spans) const {
-  return std::make_unique<OffloadedState>(impl_->where, spans, impl_->label, impl_->size,
-                                          impl_->block_elements);
+  return std::make_unique<OffloadedState>(impl_->where, spans, impl_->label);
 }
 
 void OffloadedState::begin() {

@@ -30,8 +30,8 @@ struct OffloadedRun {
 class OffloadedState {
  public:
   /// Makes the file. `spans` in the order of the walk, `label` names the rank. Throws IoError.
-  OffloadedState(const Offload& where, std::span<const OffloadSpan> spans, const std::string& label,
-                 RingSize ring = {}, std::int64_t block_elements = OffloadPlan::kBlockElements);
+  OffloadedState(const Offload& where, std::span<const OffloadSpan> spans,
+                 const std::string& label);
   ~OffloadedState();
 
   /// A step's walk over everything, once, in order; for each block next(), then release().
