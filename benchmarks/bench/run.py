@@ -74,6 +74,11 @@ class Bench:
         with tempfile.TemporaryDirectory(dir=".") as folder:
             self.figures += self.json_of([self.program("checkpoint_benchmark"), "--directory", folder, *flags], "checkpoint_benchmark")
 
+    def offload(self):
+        flags = ["--mib", "256", "--rounds", "3"] if self.args.quick else []
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            self.figures += self.json_of([self.program("offload_benchmark"), "--directory", folder, *flags], "offload_benchmark")
+
     def peers(self):
         python = self.args.peers_python
         if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True).returncode != 0:
@@ -176,7 +181,7 @@ class Bench:
         print(text)
 
 
-PARTS = ["kernels", "collectives", "checkpoint", "peers", "overlap", "scaling"]
+PARTS = ["kernels", "collectives", "checkpoint", "offload", "peers", "overlap", "scaling"]
 
 
 def arguments():

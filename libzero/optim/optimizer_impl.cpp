@@ -114,7 +114,7 @@ Optimizer::Impl::~Impl() {
 void Optimizer::Impl::require_alive() const {
   ZERO_REQUIRE(!shut_down_, "optimizer: used after shutdown()");
   if (dead_because_.empty()) return;
-  if (dead_of_ != Failure::Kind::kOther) throw_failure(dead_of_, dead_because_);
+  if (dead_of_) throw_failure(*dead_of_, dead_because_);
   throw CommError(dead_because_);
 }
 

@@ -169,7 +169,7 @@ class Optimizer::Impl {
   bool backward_failed_ = false;
   double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
-  Failure::Kind dead_of_ = Failure::Kind::kOther;  // of what settle_offload() found
+  std::optional<Failure::Kind> dead_of_;  // empty: of a CommError
   bool shut_down_ = false;
   TaskQueue queue_;  // its thread uses all of the above: it ends first
   std::optional<GradientReducer> reducer_;

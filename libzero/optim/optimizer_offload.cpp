@@ -62,7 +62,7 @@ void Optimizer::Impl::settle_offload(std::string_view consequence,
     dead_of_ = failure_of(error).kind;
     dead_because_ =
         "optimizer: refuses to go on after offloaded state failed; " + text + ": " + error.what();
-    throw_failure(dead_of_, std::string(error.what()) + "; " + text);
+    throw_failure(*dead_of_, std::string(error.what()) + "; " + text);
   }
 }
 
