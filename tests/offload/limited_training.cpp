@@ -40,6 +40,13 @@ torch::Tensor loss_of(torch::nn::Sequential& model, std::int64_t step) {
   return model->forward(x.reshape({4, kWidth})).square().mean();
 }
 
+/// What LibTorch and its libraries keep from their first forward and backward on.
+void warm_up() {
+  torch::nn::Linear layer(torch::nn::LinearOptions(kWidth, kWidth).bias(false));
+  for (int i = 0; i < 2; ++i) layer->forward(torch::ones({4, kWidth})).sum().backward();
+  layer->zero_grad();
+}
+
 void limit(std::int64_t parameters) {
   const std::int64_t state = 2 * 4 * parameters;
   const std::int64_t accumulator = 4 * parameters;
@@ -59,6 +66,7 @@ void train(const std::string& place, bool limited) {
   torch::nn::Sequential model;
   for (int i = 0; i < kLayers; ++i)
     model->push_back(torch::nn::Linear(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
+  warm_up();
   if (limited) limit(kLayers * kWidth * kWidth);
 
   zero::Options options;
