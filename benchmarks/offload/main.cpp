@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/ones.h>
 
 #include <CLI/CLI.hpp>
@@ -33,7 +34,8 @@ class Trainer {
 
   void backward() {
     at::Tensor loss = parameters_.front().tensor.sum();
-    for (std::size_t i = 1; i < parameters_.size(); ++i) loss = loss + parameters_[i].tensor.sum();
+    for (std::size_t i = 1; i < parameters_.size(); ++i)
+      loss = at::add(loss, parameters_[i].tensor.sum());
     optimizer_->backward(loss);
     optimizer_->gather("parameter0", StateKind::kMaster);  // waits for the reductions
   }
