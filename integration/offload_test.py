@@ -57,7 +57,7 @@ class Offload(unittest.TestCase):
         if reason:
             self.skipTest(reason)
         code, out, err = ranks.run(["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=pread64,pwrite64,fallocate", "-e",
-                                    "inject=" + injection, *self.trainer(30, "--offload-dir", self.folder.name)])
+                                    "inject=" + injection, *self.trainer(80, "--offload-dir", self.folder.name)])
         self.assertEqual(code, 3, out + err)
         for word in ("libzero-offload-rank-0", *words):
             self.assertIn(word, out + err)
@@ -69,13 +69,13 @@ class Offload(unittest.TestCase):
     # The loader of programs reads with pread64, too, but not so often on one thread.
 
     def test_a_read_that_fails_ends_the_run(self):
-        self.fails_with("pread64:error=EIO:when=40+", "reading the optimizer's state failed", "Input/output error")
+        self.fails_with("pread64:error=EIO:when=20+", "reading the optimizer's state failed", "Input/output error")
 
     def test_a_read_that_ends_early_ends_the_run(self):
-        self.fails_with("pread64:retval=0:when=40+", "ends too early")
+        self.fails_with("pread64:retval=0:when=20+", "ends too early")
 
     def test_a_write_that_fails_ends_the_run(self):
-        self.fails_with("pwrite64:error=ENOSPC:when=40+", "writing the optimizer's state failed", "No space left on device",
+        self.fails_with("pwrite64:error=ENOSPC:when=20+", "writing the optimizer's state failed", "No space left on device",
                         "two different steps")
 
     def test_a_run_that_is_killed_leaves_nothing(self):
