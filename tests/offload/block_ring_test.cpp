@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -193,12 +194,16 @@ TEST(BlockRing, AStoreThatFailsComesOutOfTheEndAtLast) {
 
 TEST(BlockRing, AfterAnErrorNothingMoreIsStored) {
   Numbers numbers(3);
+  std::promise<void> released;
   numbers.hook = [&](Numbers::Call call, std::size_t block) {
-    if (call == Numbers::kStoreBegins && block == 0) throw std::runtime_error("gone");
+    if (call != Numbers::kStoreBegins || block != 0) return;
+    released.get_future().wait();
+    throw std::runtime_error("gone");
   };
   BlockRing ring(numbers, 3, kBytes, {.slots = 3, .threads = 1});
   ring.begin();
   for (int i = 0; i < 3; ++i) ring.next(), ring.release();
+  released.set_value();
   EXPECT_EQ(thrown<std::runtime_error>([&] { ring.finish(); }), "gone");
   EXPECT_EQ(numbers.values(), (std::vector<int>{0, 100, 200}));
   EXPECT_FALSE(numbers.has(Numbers::kStoreBegins, 2));
