@@ -13,6 +13,8 @@ zero_public_target(zero_core core
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h
   libzero/layout/layout.h
+  libzero/offload/io_calls.h
+  libzero/offload/offload.h
   libzero/optim/loss_scaler.h
   libzero/optim/observer.h
   libzero/optim/step_result.h)

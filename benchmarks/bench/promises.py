@@ -38,5 +38,6 @@ def of_part(part):
         "collectives": {f"{job}.{pair}.n{ranks}": limit for ranks in (2, 4) for job, pairs in COLLECTIVES.items()
                         for pair, limit in pairs.items()},
         "checkpoint": checkpoint(),
+        "offload": {"offload.step.fp32": 1 / 0.7},
         "parameters": {"model.largest_error": figures.MODEL_LIMIT},
     }.get(part, {})

@@ -164,6 +164,9 @@ void declare_sharding(CLI::App& app, Flags& flags) {
   app.add_flag("--defer-reduction", flags.defer_reduction,
                "Reduce after backward instead of during it")
       ->group(group);
+  app.add_option("--offload-dir", flags.offload_dir,
+                 "Keep masters and moments in files in this folder, which must exist")
+      ->group(group);
   app.add_option("--checksum-every", flags.checksum_every,
                  "Steps after which all ranks compare their parameters; 0: never")
       ->check(at_least(0))

@@ -67,6 +67,7 @@ zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& ad
   options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
   options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
   options.defer_reduction(flags.defer_reduction);
+  if (!flags.offload_dir.empty()) options.offload(zero::Offload::kDisk(flags.offload_dir));
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
   const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) {

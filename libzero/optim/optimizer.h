@@ -78,7 +78,9 @@ struct ShardView {
 /// only report (memory(), layout(), steps_applied(), steps_taken(), loss_scale()) and shutdown()
 /// throws, and if the failure fell into the update the message says that parameters may stand at
 /// two different steps: start again from saved weights; otherwise it says that they were not
-/// changed.
+/// changed. With Options::offload to a disk also IoError, on every rank: the constructor, step(),
+/// gather(), save() and load() say whether the optimizer can go on, or is dead as after a CommError
+/// and throws IoError from then on (docs/offload.md).
 class Optimizer : public torch::optim::Optimizer {
  public:
   /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers
@@ -178,7 +180,8 @@ class Optimizer : public torch::optim::Optimizer {
   /// trainable; the window stays as it is.
   at::Tensor gather(const std::string& name, StateKind kind);
 
-  /// Calls `visit` for each piece that this rank owns, in order of parameters. kMaster of a float32
+  /// Calls `visit` for each piece that this rank owns, in order of parameters; state on a disk comes
+  /// in pieces of a block at most. kMaster of a float32
   /// parameter is the parameter itself; writing it here does not reach the other ranks: follow with
   /// refresh_masters() if you must.
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);

@@ -58,12 +58,14 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
       comm_(std::move(plan.comm)),
-      states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
+      states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(),
+                                 options.offload().on_disk())),
+      offload_(make_offload(options_, layout_, states_, *comm_)),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
                              comm_->size())),
       clock_(options.observer().get()),
-      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_),
-      state_access_(layout_, table_, states_, *comm_),
+      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_, offload_.get()),
+      state_access_(layout_, table_, states_, *comm_, offload_.get()),
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
   refresh_masters();
@@ -79,8 +81,17 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
           std::to_string(layout_.parameters().size()) + " parameters in " +
           std::to_string(layout_.buckets().size()) + " buckets, " +
           std::to_string(memory().total()) + " bytes on this rank" +
+          (!offload_ ? ""
+                     : ", " + std::to_string(offload_->file_bytes()) + " on the disk in " +
+                           offload_->name()) +
           (options_.deterministic() ? ", sums in the order of the global batch"
                                     : ", sums in any order (deterministic(false))"));
+  if (offload_ && !offload_->is_direct()) {
+    say(LogLevel::kWarning,
+        "optimizer: the file system of the offload folder has no O_DIRECT, so that the page cache "
+        "keeps copies of the state; another folder needs less memory: " +
+            offload_->name());
+  }
 }
 
 void Optimizer::Impl::tell_observer() const {
@@ -118,7 +129,9 @@ Optimizer::Impl::~Impl() {
 
 void Optimizer::Impl::require_alive() const {
   ZERO_REQUIRE(!shut_down_, "optimizer: used after shutdown()");
-  if (!dead_because_.empty()) throw CommError(dead_because_);
+  if (dead_because_.empty()) return;
+  if (dead_of_) throw_failure(*dead_of_, dead_because_);
+  throw CommError(dead_because_);
 }
 
 void Optimizer::Impl::require_same_shapes() const {
@@ -160,6 +173,7 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   ZERO_REQUIRE(refrozen.empty(), refrozen);
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
   reducer_->require_own_gradients();
+  read_ahead();
 
   // The mean over no token is no number: a call without weight must not bring it in.
   const bool hold = *no_sync_depth_ > 0;
@@ -224,7 +238,9 @@ void Optimizer::Impl::refresh_masters() {
     queue_.drain();
     broadcast_from_rank_0(*comm_, owners);
   });
-  parameter_update_.refresh_masters();
+  if (!offload_) return parameter_update_.refresh_masters();
+  settle_offload("masters may be those of other parameters, start again from saved weights",
+                 attempt([this] { parameter_update_.refresh_masters(); }));
 }
 
 at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
@@ -275,6 +291,8 @@ MemoryReport Optimizer::Impl::memory() const {
   for (const NamedTensor& buffer : buffers_) report.buffers += bytes_of(buffer.tensor);
   add_to_report(states_, report);
   report.staging = staging_.bytes();
+  report.offload_ring = offload_ ? offload_->memory_bytes() : 0;
+  report.offloaded = offload_ ? offload_->file_bytes() : 0;
   report.local_sums = reducer_ ? reducer_->local_bytes() : 0;
   return report;
 }
@@ -282,6 +300,7 @@ MemoryReport Optimizer::Impl::memory() const {
 void Optimizer::Impl::shutdown() {
   if (std::exchange(shut_down_, true)) return;
   if (dead_because_.empty()) queue_.drain();
+  offload_.reset();  // gives its room on the disk back; nobody asks for state any more
   if (checkpoint_comm_) checkpoint_comm_->shutdown();
   comm_->shutdown();
 }

@@ -3,7 +3,8 @@
 /// The optimizer behind its public face: the one place that sees reducer, state, vote and update
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
 /// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
-/// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere.
+/// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere,
+/// optimizer_offload.cpp what can go wrong with state on a disk.
 
 #include <atomic>
 #include <cstdint>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "libzero/base/error.h"
+#include "libzero/collective/failure.h"
+#include "libzero/offload/offloaded_state.h"
 #include "libzero/optim/build_plan.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/comm_clock.h"
@@ -105,7 +108,21 @@ class Optimizer::Impl {
   void run_autograd(const at::Tensor& loss, std::int64_t weight, bool hold);
   void set_constants(const std::vector<AdamWOptions>& groups);
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
-  void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  std::optional<Failure> update_buckets(float gradient_factor,
+                                        const std::vector<AdamWOptions>& groups);
+  /// Null unless state is offloaded. Collective then: where one rank has no room, every rank throws
+  /// its IoError.
+  static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,
+                                                      const std::vector<BucketState>& states,
+                                                      Collective& comm);
+  /// The first blocks of a step are on their way; what fails comes out of step().
+  void read_ahead() noexcept;
+  /// Collective where state is offloaded: throws on every rank, and drops the window, if the first
+  /// blocks did not come on one.
+  void require_first_blocks();
+  /// Collective where state is offloaded: kills the optimizer on every rank, with the same error,
+  /// if one has a failure that cannot be undone.
+  void settle_offload(std::string_view consequence, const std::optional<Failure>& failure);
   static void gather_and_step(void* self, std::int32_t bucket);  ///< A Task's function.
   void submit_gather(std::int32_t bucket);
   void mark_parameters_changed();
@@ -144,6 +161,7 @@ class Optimizer::Impl {
   std::shared_ptr<Collective> comm_;
   std::shared_ptr<Collective> checkpoint_comm_;  // null until the first checkpoint
   std::vector<BucketState> states_;
+  std::unique_ptr<OffloadedState> offload_;  // null: all state lies in states_
   AlignedArray<std::byte> staging_;
   CommClock clock_;
   ParameterUpdate parameter_update_;
@@ -160,6 +178,7 @@ class Optimizer::Impl {
   Nanoseconds last_collective_time_ = 0;  // of the last step
   double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
+  std::optional<Failure::Kind> dead_of_;  // empty: of a CommError
   bool shut_down_ = false;
   TaskQueue queue_;  // its thread uses all of the above: it ends first
   std::optional<GradientReducer> reducer_;
@@ -196,6 +215,8 @@ auto Optimizer::Impl::guarded(std::string_view consequence, Function function) {
     die(consequence, error.what());
   } catch (const ContractError&) {
     discard_window();
+    throw;
+  } catch (const IoError&) {  // offloaded state was to be read: nothing of the window is missing
     throw;
   } catch (...) {  // out of memory in a task, say: what it should have reduced is missing
     backward_failed_ = true;

@@ -192,6 +192,7 @@ StepResult Optimizer::Impl::end_window(const std::vector<AdamWOptions>& groups, 
   result.deterministic = std::all_of(calls_.begin(), calls_.end(), is_reduced);
   gradient_scale_ = scaler_.scale() * static_cast<double>(tally.weight);
   if (decision.apply) {
+    require_first_blocks();
     compare_replicas(steps_applied_ + 1, "before the update of step ");
     update(decision.gradient_factor, groups);
     ++steps_applied_;
@@ -234,12 +235,14 @@ void Optimizer::Impl::compare_replicas(std::int64_t step, const char* when) {
 }
 
 void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptions>& groups) {
+  std::optional<Failure> failure;
   try {
-    update_buckets(gradient_factor, groups);
+    failure = update_buckets(gradient_factor, groups);
   } catch (const std::exception&
                error) {  // of whatever type: some parameters are stepped, others are not
     die(kParametersMixed, error.what());
   }
+  settle_offload(kParametersMixed, failure);
 }
 
 void Optimizer::Impl::set_constants(const std::vector<AdamWOptions>& groups) {
@@ -254,8 +257,9 @@ void Optimizer::Impl::set_constants(const std::vector<AdamWOptions>& groups) {
   }
 }
 
-void Optimizer::Impl::update_buckets(float gradient_factor,
-                                     const std::vector<AdamWOptions>& groups) {
+/// What went wrong with offloaded state on this rank: all ranks make all collectives then, too.
+std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
+                                                       const std::vector<AdamWOptions>& groups) {
   set_constants(groups);
   gradient_factor_ = gradient_factor;
   for (std::size_t b = 0; b < states_.size(); ++b) {
@@ -269,6 +273,7 @@ void Optimizer::Impl::update_buckets(float gradient_factor,
   }
   wait_for_gathers();
   mark_parameters_changed();
+  return offload_ ? parameter_update_.finish_offloaded() : std::nullopt;
 }
 
 void Optimizer::Impl::wait_for_gathers() {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "libzero/base/log.h"
+#include "libzero/offload/offload.h"
 #include "libzero/optim/loss_scaler.h"
 #include "libzero/optim/observer.h"
 
@@ -87,6 +88,10 @@ struct Options {
   /// checkpoint in place. Costs two readings of the model and a tiny all-reduce
   /// (docs/determinism.md).
   TORCH_ARG(std::int64_t, checksum_every) = 0;
+  /// Where masters of 16-bit parameters and both moments lie: Offload::kDisk(folder) keeps them in
+  /// a file and a few blocks of them in memory, with the same bits (docs/offload.md). The kind must
+  /// be the same on every rank, the folder need not.
+  TORCH_ARG(Offload, offload) = {};
   /// How long ranks wait for one another in save(), load() and Checkpointer, so that a slow disk is
   /// not taken for a dead rank; where the communicator's own timeout is longer, that counts.
   TORCH_ARG(std::chrono::milliseconds, checkpoint_timeout) = std::chrono::minutes(30);
