@@ -9,6 +9,7 @@ zero_public_target(zero_core core
   libzero/base/float16.h
   libzero/base/log.h
   libzero/base/loss_scaler_state.h
+  libzero/base/quiet_thread.h
   libzero/collective/collective.h
   libzero/collective/key_value_store.h
   libzero/collective/plugin_abi.h

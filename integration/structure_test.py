@@ -19,9 +19,12 @@ MAY_INCLUDE = {
     "libzero/base": set(),
     "libzero/layout": CORE,
     "libzero/kernels": CORE,
+    "libzero/kernels/cuda": CORE | {"libzero/kernels"},
     "libzero/collective": COLLECTIVE,
     "libzero/collective/testing": COLLECTIVE,
-    "libzero/optim": COLLECTIVE | {"checkpoint", "checkpoint/ranks", "checkpoint/tools"},
+    "libzero/offload": CORE,
+    "libzero/estimate": CORE | {"libzero/layout", "libzero/kernels", "libzero/optim"},
+    "libzero/optim": COLLECTIVE | {"libzero/offload", "checkpoint", "checkpoint/ranks", "checkpoint/tools"},
     "libzero/observe": CORE | {"libzero/layout", "libzero/optim"},
     "libzero/train": COLLECTIVE | {"libzero/optim", "checkpoint", "checkpoint/ranks"},
     "checkpoint": {"libzero/base", "libzero/layout"},
@@ -33,8 +36,9 @@ MAY_INCLUDE = {
     "backends/rendezvous": {"libzero/base", "libzero/collective"},
     "backends/gloo": {"libzero/base", "libzero/collective"},
     "backends/shm": {"libzero/base", "libzero/collective"},
+    "backends/nccl": COLLECTIVE | {"libzero/kernels/cuda"},
     "cli": {"libzero/base", "libzero/collective", "libzero/layout", "backends/rendezvous", "checkpoint", "checkpoint/ranks",
-            "checkpoint/tools", "libzero/observe"},
+            "checkpoint/tools", "libzero/estimate", "libzero/observe"},
 }
 EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "libzero/observe", "backends", "backends/rendezvous"}
 
