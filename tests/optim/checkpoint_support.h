@@ -164,9 +164,11 @@ inline void on_jobs(int world_size, const JobOptions& options,
   });
 }
 
-/// After `steps` windows, the same at every stage and world size. Calculated once.
+/// After `steps` windows, the same at every stage and world size. Calculated once; any rank.
 inline const Image& twin_image(torch::Dtype dtype, std::int64_t steps) {
+  static std::mutex mutex;
   static std::map<std::pair<int, std::int64_t>, Image> images;
+  const std::lock_guard lock(mutex);
   Image& image = images[{static_cast<int>(dtype), steps}];
   if (image.empty()) {
     on_jobs(1, {.stage = 0, .dtype = dtype}, [&](Job& job) {
