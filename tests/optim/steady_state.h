@@ -44,6 +44,7 @@ struct Case {
   torch::Dtype dtype = torch::kFloat;
   torch::Dtype wire = torch::kFloat;
   bool no_sync = false;
+  std::function<std::shared_ptr<Observer>()> observer = {};  ///< Makes each rank's; empty: none.
 };
 
 inline std::string name_of(const Case& c) {
@@ -65,6 +66,7 @@ class Training {
     Options options;
     options.stage(c.stage).clip_norm(1.0).bucket_bytes(32 << 10).first_bucket_bytes(8 << 10);
     options.deterministic(!c.no_sync).wire(c.wire).loss_scaler({.initial_scale = 8});
+    if (c.observer) options.observer(c.observer());
     options.groups({{[](const std::string&, const at::Tensor& t) { return t.dim() < 2; },
                      AdamWOptions(1e-3).weight_decay(0.0)}});
     optimizer_ = std::make_unique<Optimizer>(parameters_, std::vector<NamedTensor>(),
