@@ -30,15 +30,15 @@ float* array_in(const OffloadBlock& block, std::byte* memory, OffloadedArray arr
 }  // namespace
 
 struct OffloadedState::Impl {
-  Impl(const Offload& where, std::span<const OffloadSpan> spans, const std::string& label)
-      : where(where),
-        label(label),
-        spans(spans.begin(), spans.end()),
-        plan(spans, where.size().block_elements),
-        file(where.calls(), where.folder(), label, plan),
+  Impl(const Offload& folder, std::span<const OffloadSpan> all, const std::string& rank)
+      : where(folder),
+        label(rank),
+        spans(all.begin(), all.end()),
+        plan(all, folder.size().block_elements),
+        file(folder.calls(), folder.folder(), rank, plan),
         blocks(file),
-        size{static_cast<std::size_t>(where.size().blocks),
-             static_cast<std::size_t>(where.size().threads)},
+        size{static_cast<std::size_t>(folder.size().blocks),
+             static_cast<std::size_t>(folder.size().threads)},
         window(plan, file) {}
 
   const Offload where;

@@ -12,7 +12,7 @@
 namespace zero::testing {
 
 /// Every hook may be empty, or answer for the operating system; without an answer that is asked.
-/// Hooks of pread and pwrite are called by several threads at once.
+/// Hooks of pread and pwrite are called by several threads at once: set them before there are any.
 struct DisturbedCalls : IoCalls {
   using Transfer =
       std::function<std::optional<ssize_t>(int fd, void* memory, std::size_t bytes, off_t at)>;

@@ -68,6 +68,8 @@ TEST_P(OffloadCheckpointTest, ALoadThatFindsNoRoomChangesNothing) {
   const auto dtype = GetParam();
   const auto store = make_memory_store();
   const auto calls = std::make_shared<DisturbedCalls>();
+  std::atomic<bool> full = false;
+  calls->on_allocate = [&] { return full ? ENOSPC : 0; };
   JobOptions options = offloaded(folder, 2, dtype);
   options.configure = [&](Options& o) { o.offload(in_small_blocks(folder).calls(calls)); };
   on_jobs(2, options, [&](Job& job) {
@@ -75,7 +77,7 @@ TEST_P(OffloadCheckpointTest, ALoadThatFindsNoRoomChangesNothing) {
     job.optimizer->save(*store);
     job.train(2);
     job.comm_->barrier("both are here")->wait();
-    calls->on_allocate = [] { return ENOSPC; };
+    full = true;
     EXPECT_THAT(thrown<IoError>([&] { job.optimizer->load(*store, 1); }),
                 ::testing::HasSubstr("No space left"));
     job.comm_->barrier("both are here")->wait();
@@ -88,17 +90,21 @@ TEST(OffloadCheckpoint, AReadThatFailsInASaveIsNoCheckpointOnAnyRankAndTrainingG
   const TemporaryFolder folder;
   const auto store = make_memory_store();
   const auto calls = std::make_shared<DisturbedCalls>();
+  std::atomic<bool> broken = false;
+  calls->on_pread = [&](int, void*, std::size_t, off_t) -> std::optional<ssize_t> {
+    if (broken) return DisturbedCalls::fail(EIO);
+    return std::nullopt;
+  };
   JobOptions options = offloaded(folder);
   options.configure = [&](Options& o) { o.offload(in_small_blocks(folder).calls(calls)); };
   on_jobs(2, options, [&](Job& job) {
     job.train(2);
     job.comm_->barrier("both are here")->wait();
-    calls->on_pread = [](int, void*, std::size_t, off_t) { return DisturbedCalls::fail(EIO); };
+    broken = true;
     EXPECT_THAT(thrown<IoError>([&] { job.optimizer->save(*store); }),
                 ::testing::HasSubstr("libzero-offload-rank-"));
     job.comm_->barrier("both are here")->wait();
-    if (job.comm_->rank() == 0) calls->on_pread = nullptr;
-    job.comm_->barrier("both are here")->wait();
+    broken = false;
     EXPECT_TRUE(store->list().steps.empty());
     job.train(3);
     job.optimizer->save(*store);

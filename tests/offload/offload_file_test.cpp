@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "libzero/base/error.h"
 #include "tests/offload/disturbed_calls.h"
@@ -237,9 +238,10 @@ TEST_F(OffloadFileTest, WithoutODirectItGoesThroughThePageCacheAndSaysSo) {
       calls_->on_direct = [] { return EINVAL; };
     } else {  // the flag is taken, the first transfer is not
       calls_->on_direct = nullptr;
-      calls_->on_pwrite = [&](int, void*, std::size_t, off_t) -> std::optional<ssize_t> {
-        calls_->on_pwrite = nullptr;
-        return DisturbedCalls::fail(EINVAL);
+      calls_->on_pwrite = [first = true](int, void*, std::size_t,
+                                         off_t) mutable -> std::optional<ssize_t> {
+        if (std::exchange(first, false)) return DisturbedCalls::fail(EINVAL);
+        return std::nullopt;
       };
     }
     const auto file = make();
