@@ -16,6 +16,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPrecision, OffloadCheckpointTest,
 TEST_P(OffloadCheckpointTest, ItMakesNoDifferenceToACheckpointWhereStateLies) {
   const TemporaryFolder folder;
   const auto dtype = GetParam();
+  const Image& expected = twin_image(dtype, 2);
   for (const auto& [saves, loads] : {std::pair{true, false}, {false, true}, {true, true}}) {
     for (const auto& [world, stage] : {std::pair{2, 2}, {4, 1}, {1, 0}, {2, 0}}) {
       SCOPED_TRACE("saves " + std::to_string(saves) + " loads " + std::to_string(loads) +
@@ -33,7 +34,7 @@ TEST_P(OffloadCheckpointTest, ItMakesNoDifferenceToACheckpointWhereStateLies) {
       on_jobs(world, other, [&](Job& job) {
         job.train(1);
         job.optimizer->load(*store, 2, LoadOptions().reshard_on_load(true));
-        EXPECT_EQ(first_difference(twin_image(dtype, 2), job.image()), "");
+        EXPECT_EQ(first_difference(expected, job.image()), "");
       });
     }
   }
@@ -42,6 +43,7 @@ TEST_P(OffloadCheckpointTest, ItMakesNoDifferenceToACheckpointWhereStateLies) {
 TEST_P(OffloadCheckpointTest, AResumedRunGoesOnWithTheSameBits) {
   const TemporaryFolder folder, roots;
   const auto dtype = GetParam();
+  const Image& expected = twin_image(dtype, 4);
   for (const bool async : {false, true}) {
     const std::string root = roots / (async ? "async" : "sync");
     const CheckpointOptions options = CheckpointOptions().async(async);
@@ -57,7 +59,7 @@ TEST_P(OffloadCheckpointTest, AResumedRunGoesOnWithTheSameBits) {
       const LoadReport report = checkpoints.resume();
       EXPECT_EQ(report.step, 2);
       job.train(4);
-      EXPECT_EQ(first_difference(twin_image(dtype, 4), job.image()), "");
+      EXPECT_EQ(first_difference(expected, job.image()), "");
     });
   }
 }
@@ -66,6 +68,7 @@ TEST_P(OffloadCheckpointTest, AResumedRunGoesOnWithTheSameBits) {
 TEST_P(OffloadCheckpointTest, ALoadThatFindsNoRoomChangesNothing) {
   const TemporaryFolder folder;
   const auto dtype = GetParam();
+  const Image& expected = twin_image(dtype, 3);
   const auto store = make_memory_store();
   const auto calls = std::make_shared<DisturbedCalls>();
   std::atomic<bool> full = false;
@@ -82,12 +85,13 @@ TEST_P(OffloadCheckpointTest, ALoadThatFindsNoRoomChangesNothing) {
                 ::testing::HasSubstr("No space left"));
     job.comm_->barrier("both are here")->wait();
     job.train(3);
-    EXPECT_EQ(first_difference(twin_image(dtype, 3), job.image()), "");
+    EXPECT_EQ(first_difference(expected, job.image()), "");
   });
 }
 
 TEST(OffloadCheckpoint, AReadThatFailsInASaveIsNoCheckpointOnAnyRankAndTrainingGoesOn) {
   const TemporaryFolder folder;
+  const Image& expected = twin_image(torch::kFloat, 3);
   const auto store = make_memory_store();
   const auto calls = std::make_shared<DisturbedCalls>();
   std::atomic<bool> broken = false;
@@ -108,7 +112,7 @@ TEST(OffloadCheckpoint, AReadThatFailsInASaveIsNoCheckpointOnAnyRankAndTrainingG
     EXPECT_TRUE(store->list().steps.empty());
     job.train(3);
     job.optimizer->save(*store);
-    EXPECT_EQ(first_difference(twin_image(torch::kFloat, 3), job.image()), "");
+    EXPECT_EQ(first_difference(expected, job.image()), "");
   });
 }
 
