@@ -47,10 +47,13 @@ void ThreadedStep::operator()(const AdamWConstants& constants, const AdamWRun& r
   // at::parallel_for() would be compiled here and needs an OpenMP of this library's own; the
   // iterator's is LibTorch's.
   const char* const first = static_cast<const char*>(places_.const_data_ptr());
-  const auto step_parts = [&](char** place, const std::int64_t*, std::int64_t count) {
-    const std::int64_t index = *place - first;
-    const std::int64_t begin = begin_of(index, run.n), end = begin_of(index + count, run.n);
-    if (begin < end) adamw_step(constants, elements_of(run, begin, end));
+  const auto step_parts = [&](char** place, const std::int64_t* strides, std::int64_t count,
+                              std::int64_t rows) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t index = *place + row * strides[1] - first;
+      const std::int64_t begin = begin_of(index, run.n), end = begin_of(index + count, run.n);
+      if (begin < end) adamw_step(constants, elements_of(run, begin, end));
+    }
   };
   parts_.for_each(step_parts, /*grain_size=*/1);
 }
