@@ -25,6 +25,14 @@ else()
   message(STATUS "integration: the tests of checkpoints need HDF5")
 endif()
 
+if(NOT LIBZERO_SANITIZE)
+  zero_integration_test(integration.estimate TIMEOUT 300
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/estimate_test.py ${PROJECT_BINARY_DIR}/bin)
+  set_tests_properties(integration.estimate PROPERTIES PROCESSORS 2)
+else()
+  message(STATUS "integration: estimates are not compared with real memory under a sanitizer, which takes more of it")
+endif()
+
 if(NOT LIBZERO_SANITIZE)  # 1600 backward calls and five validations would take a sanitizer half an hour
   add_test(NAME integration.full_run
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/full_run_test.py ${PROJECT_BINARY_DIR}/bin)
