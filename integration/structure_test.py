@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "libzero/kernels": CORE,
     "libzero/collective": COLLECTIVE,
     "libzero/collective/testing": COLLECTIVE,
+    "libzero/estimate": {"libzero/base", "libzero/layout", "libzero/kernels", "libzero/optim"},
     "libzero/optim": COLLECTIVE | {"checkpoint", "checkpoint/ranks", "checkpoint/tools"},
     "libzero/train": COLLECTIVE | {"libzero/optim", "checkpoint", "checkpoint/ranks"},
     "checkpoint": {"libzero/base", "libzero/layout"},
@@ -32,7 +33,7 @@ MAY_INCLUDE = {
     "backends/rendezvous": {"libzero/base", "libzero/collective"},
     "backends/gloo": {"libzero/base", "libzero/collective"},
     "backends/shm": {"libzero/base", "libzero/collective"},
-    "cli": {"libzero/base", "libzero/collective", "libzero/layout", "backends/rendezvous", "checkpoint", "checkpoint/ranks",
+    "cli": {"libzero/base", "libzero/collective", "libzero/estimate", "libzero/kernels", "libzero/layout", "backends/rendezvous", "checkpoint", "checkpoint/ranks",
             "checkpoint/tools"},
 }
 EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "backends", "backends/rendezvous"}
