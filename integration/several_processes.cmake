@@ -9,7 +9,7 @@ target_link_libraries(toy_trainer PRIVATE zero::zero)
 zero_use_torch_pch(toy_trainer)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-foreach(script equal_bits dead_rank minigpt)
+foreach(script equal_bits dead_rank minigpt mlp)
   zero_integration_test(integration.${script} TIMEOUT 300
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
   set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)
