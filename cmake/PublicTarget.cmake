@@ -70,7 +70,7 @@ endfunction()
 function(_zero_build_tree_package)
   export(EXPORT libzeroTargets NAMESPACE zero:: FILE ${PROJECT_BINARY_DIR}/libzeroTargets.cmake)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/FindZeroTorch.cmake ${PROJECT_BINARY_DIR}/FindZeroTorch.cmake COPYONLY)
-  file(WRITE ${PROJECT_BINARY_DIR}/libzeroBuildTree.cmake "set(_libzero_built_with \"${ZeroTorch_ROOT}\")\n")
+  file(WRITE ${PROJECT_BINARY_DIR}/libzeroBuildTree.cmake "set(ZERO_TORCH_DEFAULT_ROOT \"${ZeroTorch_ROOT}\")\n")
 endfunction()
 
 function(zero_install_package)
