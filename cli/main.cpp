@@ -13,6 +13,7 @@
 #include "cli/interrupts.h"
 #include "cli/output.h"
 #include "cli/run_command.h"
+#include "cli/trace_command.h"
 #include "cli/versions.h"
 #include "libzero/base/error.h"
 
@@ -55,6 +56,7 @@ int run(std::vector<std::string> arguments) {
   std::vector<Command> commands = {add_run_command(app, program)};
   std::ranges::copy(add_checkpoint_commands(app), std::back_inserter(commands));
   commands.push_back(add_estimate_command(app));
+  commands.push_back(add_trace_command(app));
   std::reverse(arguments.begin(), arguments.end());  // the order in which the parser takes a vector
   try {
     app.parse(arguments);

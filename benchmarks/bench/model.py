@@ -1,11 +1,22 @@
 """Step time from what it moves: fitted on small runs, checked on larger ones, carried to other machines.
 
     t(P, N, A) = overhead + A * (work * P + wire * P * (N - 1) / N) + update * P / N + gather * P * (N - 1) / N
+                 + alpha * (A + 1) * buckets * (N - 1)
 
 P: parameters, N: ranks, A: micro-batches of each rank. `work` is forward and backward, `wire` a reduce-scatter's and
-`gather` an all-gather's seconds a parameter, `update` AdamW's. On one host all ranks share the cores: with more ranks than
-cores, everything a rank calculates takes max(1, N / cores) times as long.
+`gather` an all-gather's seconds a parameter, `alpha` what every message costs, `update` AdamW's. On one host all ranks share
+the cores: with more ranks than cores, everything a rank calculates takes max(1, N / cores) times as long.
 """
+
+FIT_PARAMETERS, FIT_RANKS, FIT_ACCUMULATE = 60e6, 4, 4  # of the largest runs that a fit sees
+
+
+def split(runs):
+    """(those that a fit may see, those that it has to predict); where nothing is larger than FIT_PARAMETERS, the largest."""
+    largest = max((run["parameters"] for run in runs), default=0)
+    below = FIT_PARAMETERS if largest > FIT_PARAMETERS else largest - 1
+    small = [run for run in runs if run["parameters"] <= below and run["ranks"] <= FIT_RANKS and run["accumulate"] <= FIT_ACCUMULATE]
+    return small, [run for run in runs if run not in small]
 
 
 def least_squares(rows, values):
@@ -41,14 +52,15 @@ def solve(rows):
     return [matrix[i][size] / matrix[i][i] / scale[i] for i in range(size)]
 
 
-NAMES = ["overhead", "work", "wire", "update", "gather"]
+NAMES = ["overhead", "work", "wire", "update", "gather", "alpha"]
 
 
 def features(run, cores):
     parameters, ranks, accumulate = run["parameters"], run["ranks"], run["accumulate"]
     crowd = max(1.0, ranks / cores)
     others = parameters * (ranks - 1) / ranks
-    return [1.0, accumulate * parameters * crowd, accumulate * others * crowd, parameters / ranks * crowd, others * crowd]
+    return [1.0, accumulate * parameters * crowd, accumulate * others * crowd, parameters / ranks * crowd, others * crowd,
+            (accumulate + 1) * run["buckets"] * (ranks - 1)]
 
 
 def fit(runs, cores):

@@ -18,8 +18,8 @@ def ticks(low, high):
 def number(value):
     for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
-            return f"{value / limit:g}{suffix}"
-    return f"{value:g}"
+            return f"{value / limit:.3g}{suffix}"
+    return f"{value:.3g}"
 
 
 def line_chart(title, x_label, y_label, series):

@@ -29,11 +29,26 @@ void reduce_scatter(Collective& comm, Memory& memory, const Bucket& bucket) {
       ->wait();
 }
 
+std::byte* own_slice(const Collective& comm, Memory& memory, const Bucket& bucket) {
+  return memory.whole.data() + comm.rank() * bucket.slice_bytes;
+}
+
 void all_gather(Collective& comm, Memory& memory, const Bucket& bucket) {
-  std::byte* const own = memory.whole.data() + comm.rank() * bucket.slice_bytes;
+  std::byte* const own = own_slice(comm, memory, bucket);
   comm.all_gather({own, bucket.slice, bucket.dtype},
                   {memory.whole.data(), bucket.count(), bucket.dtype}, "")
       ->wait();
+}
+
+/// What a sharded optimizer moves in a step; with fp32 the result is that of an all-reduce.
+void reduce_scatter_and_all_gather(Collective& comm, Memory& memory, const Bucket& bucket) {
+  void* const sums = bucket.dtype == DType::kFloat32
+                         ? static_cast<void*>(own_slice(comm, memory, bucket))
+                         : memory.out.data();
+  comm.reduce_scatter({memory.in.data(), bucket.count(), bucket.dtype},
+                      {sums, bucket.slice, DType::kFloat32}, {})
+      ->wait();
+  all_gather(comm, memory, bucket);
 }
 
 void all_reduce(Collective& comm, Memory& memory, const Bucket& bucket) {
@@ -103,6 +118,8 @@ std::vector<Race> make_races(const Backends& backends, Memory& memory,
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       races.push_back(race_of("reduce_scatter", reduce_scatter, backends, memory, bytes, dtype));
       races.push_back(race_of("all_gather", all_gather, backends, memory, bytes, dtype));
+      races.push_back(race_of("reduce_scatter_and_all_gather", reduce_scatter_and_all_gather,
+                              backends, memory, bytes, dtype));
       races.push_back(race_of("all_reduce", all_reduce, backends, memory, bytes, dtype));
     }
   }

@@ -18,7 +18,8 @@ struct Contender {
 
 /// Ways to do the same job with the same bytes.
 struct Race {
-  std::string operation;  ///< "reduce_scatter", "all_gather", "all_reduce".
+  /// "reduce_scatter", "all_gather", "reduce_scatter_and_all_gather" or "all_reduce".
+  std::string operation;
   DType dtype = DType::kFloat32;
   std::int64_t bytes = 0;  ///< Of the whole bucket, on each rank.
   std::vector<Contender> contenders;

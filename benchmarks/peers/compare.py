@@ -1,10 +1,11 @@
 """Times whole training steps of libzero and of PyTorch's and DeepSpeed's ways to do the same, in turns.
 
-usage: compare.py BIN [--workload minigpt|mlp] [--accumulate A] [--rounds R] [--steps S] [--ranks N] [--only NAME ...]
+usage: compare.py BIN [--workload minigpt|mlp] [--accumulate A] [--rounds R] [--steps S] [--ranks N] [--only NAME ...] [--raw]
 
 BIN is the folder with zero and step_benchmark (ninja step_benchmark zero_cli). Run it with a Python that has torch; DeepSpeed
 is compared where it is installed. Every contender starts anew for each round: N processes, one thread each, fp32, the same
-model, batch and clipping. A contender that does not run is listed with what it said. Prints JSON.
+model, batch and clipping. A contender that does not run is listed with what it said. Prints JSON: medians, or with --raw what
+every rank said in every round, which merge() can put together with other runs.
 """
 
 import argparse
@@ -60,7 +61,12 @@ def run_ours(name, args):
 
 
 def finish(process):
-    out, error = process.communicate(timeout=TIMEOUT)
+    try:
+        out, error = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
     if process.returncode != 0:
         raise RuntimeError(last_lines(error))
     return json.loads(next(line for line in reversed(out.splitlines()) if line.startswith("{")))
@@ -83,7 +89,8 @@ def summary(rounds):
     return result
 
 
-def compare(args):
+def measure(args):
+    """What each rank of each contender said, by contender and round."""
     names = args.only or [*OURS, *PEERS]
     if args.accumulate == 1:
         names = [name for name in names if not name.endswith("no_sync")]  # nothing to leave out
@@ -99,9 +106,25 @@ def compare(args):
                 errors[name] = str(error)
             print(f"round {number + 1}/{args.rounds}: {args.workload}, {name}" + (": " + errors[name] if name in errors else ""),
                   file=sys.stderr)
-    return {"workload": args.workload, "accumulate": args.accumulate, "ranks": args.ranks, "steps": args.steps,
-            "contenders": {name: summary(values) for name, values in rounds.items() if values and name not in errors},
-            "not_running": errors}
+    return {"workload": args.workload, "accumulate": args.accumulate, "ranks": args.ranks, "rounds": rounds, "not_running": errors}
+
+
+def merge(runs):
+    """Runs of measure() with the same workload as one with all their rounds; who failed once, failed."""
+    first = dict(runs[0], rounds={}, not_running={})
+    for run in runs:
+        if (run["workload"], run["accumulate"], run["ranks"]) != (first["workload"], first["accumulate"], first["ranks"]):
+            raise ValueError("runs of different workloads cannot be merged: "
+                             f"{run['workload']}, accumulation {run['accumulate']}, and {first['workload']}, {first['accumulate']}")
+        first["not_running"].update(run["not_running"])
+        for name, rounds in run["rounds"].items():
+            first["rounds"].setdefault(name, []).extend(rounds)
+    return first
+
+
+def summarised(run):
+    return dict({key: run[key] for key in ("workload", "accumulate", "ranks", "not_running")},
+                contenders={name: summary(values) for name, values in run["rounds"].items() if values and name not in run["not_running"]})
 
 
 def arguments(argv=None):
@@ -114,8 +137,11 @@ def arguments(argv=None):
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--only", nargs="*", choices=[*OURS, *PEERS])
+    parser.add_argument("--raw", action="store_true", help="everything that the ranks said, instead of medians")
     return parser.parse_args(argv)
 
 
 if __name__ == "__main__":
-    print(json.dumps(compare(arguments()), indent=2))
+    options = arguments()
+    measured = measure(options)
+    print(json.dumps(measured if options.raw else summarised(measured), indent=None if options.raw else 2))

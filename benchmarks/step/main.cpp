@@ -24,6 +24,7 @@ namespace {
 struct Flags {
   std::string workload = "minigpt";
   std::int64_t hidden = 4096;
+  std::int64_t depth = 3;
   int stage = 2;
   int steps = 8;
   int warmup = 2;
@@ -33,6 +34,7 @@ struct Flags {
   std::string backend = "auto";
   std::string communication = "early";
   int threads_world = 0;
+  int torch_threads = 1;
   bool no_sync = false;
 };
 
@@ -69,7 +71,7 @@ Options optimizer_options(const Flags& flags) {
 nlohmann::ordered_json measure(const Flags& flags, std::shared_ptr<Collective> comm) {
   const std::int64_t before = resident_kib();
   torch::manual_seed(1);
-  Workload workload = make_workload(flags.workload, flags.hidden);
+  Workload workload = make_workload(flags.workload, flags.hidden, flags.depth);
   if (flags.communication == "none") comm = silent(comm);
   Optimizer optimizer(*workload.model, AdamWOptions(3e-4).weight_decay(0.1),
                       optimizer_options(flags), comm);
@@ -144,6 +146,9 @@ int run(int argc, char** argv) {
   app.add_option("--hidden", flags.hidden, "width of the mlp's layers")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--depth", flags.depth, "hidden layers of the mlp")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--bucket-mib", flags.bucket_mib)
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -156,8 +161,11 @@ int run(int argc, char** argv) {
                  "so many ranks as threads of this process; 0: the ranks of the environment")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
+  app.add_option("--torch-threads", flags.torch_threads, "threads of each rank's calculations")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  torch::set_num_threads(1);
+  torch::set_num_threads(flags.torch_threads);
   if (flags.threads_world > 0) {
     run_as_threads(flags);
   } else {

@@ -10,8 +10,10 @@ class MlpImpl : public torch::nn::Module {
  public:
   static constexpr std::int64_t kInput = 1280, kOutput = 1024, kBatch = 4;
 
-  explicit MlpImpl(std::int64_t hidden) {
-    const std::vector<std::int64_t> widths = {kInput, hidden, hidden, hidden, hidden, kOutput};
+  MlpImpl(std::int64_t hidden, std::int64_t depth) {
+    std::vector<std::int64_t> widths(static_cast<std::size_t>(depth) + 3, hidden);
+    widths.front() = kInput;
+    widths.back() = kOutput;
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
       layers_.push_back(register_module("layer" + std::to_string(i),
                                         torch::nn::Linear(widths[i], widths[i + 1])));
@@ -41,8 +43,8 @@ Workload minigpt_workload() {
           }};
 }
 
-Workload mlp_workload(std::int64_t hidden) {
-  Mlp model(hidden);
+Workload mlp_workload(std::int64_t hidden, std::int64_t depth) {
+  Mlp model(hidden, depth);
   return {model.ptr(), [model](const torch::Tensor& micro) mutable { return model->loss(micro); },
           [] {
             return torch::randn({MlpImpl::kBatch, MlpImpl::kInput});
@@ -51,9 +53,9 @@ Workload mlp_workload(std::int64_t hidden) {
 
 }  // namespace
 
-Workload make_workload(const std::string& name, std::int64_t hidden) {
+Workload make_workload(const std::string& name, std::int64_t hidden, std::int64_t depth) {
   if (name == "minigpt") return minigpt_workload();
-  if (name == "mlp") return mlp_workload(hidden);
+  if (name == "mlp") return mlp_workload(hidden, depth);
   throw ContractError("there are the workloads minigpt and mlp, not this one: " + name);
 }
 

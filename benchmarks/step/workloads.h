@@ -17,8 +17,9 @@ struct Workload {
   std::function<torch::Tensor()> micro_batch;  ///< Draws a new one.
 };
 
-/// "minigpt": 10.8 M parameters, micro-batches of 4 x 128 tokens. "mlp": five layers `hidden` wide,
-/// 59.8 M parameters for 4096, micro-batches of 4 rows. Throws ContractError for another name.
-Workload make_workload(const std::string& name, std::int64_t hidden);
+/// "minigpt": 10.8 M parameters, micro-batches of 4 x 128 tokens. "mlp": `depth` layers from
+/// `hidden` to `hidden` between one from 1280 and one to 1024, micro-batches of 4 rows; 59.8 M
+/// parameters for 4096 and 3. Throws ContractError for another name.
+Workload make_workload(const std::string& name, std::int64_t hidden, std::int64_t depth);
 
 }  // namespace zero::benchmark

@@ -1,0 +1,116 @@
+// The update of long runs on several of LibTorch's threads: the bits of one thread, every element
+// once, no memory.
+
+#include "libzero/optim/threaded_step.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "libzero/base/float16.h"
+#include "tests/optim/allocations.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kLong = (128 << 10) + 777;  // the last block is not whole
+
+struct State {
+  explicit State(std::int64_t n, DType gradient_dtype, bool low) {
+    const auto size = static_cast<std::size_t>(n);
+    for (auto* array : {&gradient, &master, &exp_avg, &exp_avg_sq}) array->resize(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      gradient[i] = static_cast<float>(i % 1013) * 1e-3f - 0.5f;
+      master[i] = static_cast<float>(i % 769) * 1e-2f;
+      exp_avg_sq[i] = static_cast<float>(i % 11) * 1e-4f;
+      half_gradient.push_back(bfloat16_from_float(gradient[i]));
+    }
+    copy.resize(low ? size : 0);
+    run.gradient = gradient_dtype == DType::kFloat32 ? static_cast<void*>(gradient.data())
+                                                     : static_cast<void*>(half_gradient.data());
+    run.gradient_dtype = gradient_dtype;
+    run.master = master.data();
+    run.exp_avg = exp_avg.data();
+    run.exp_avg_sq = exp_avg_sq.data();
+    if (low) run.low_precision = copy.data();
+    run.n = n;
+  }
+
+  bool operator==(const State& other) const {
+    const auto same = [](const auto& a, const auto& b) {
+      return std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+    };
+    return same(master, other.master) && same(exp_avg, other.exp_avg) &&
+           same(exp_avg_sq, other.exp_avg_sq) && same(copy, other.copy);
+  }
+
+  std::vector<float> gradient, master, exp_avg, exp_avg_sq;
+  std::vector<std::uint16_t> half_gradient, copy;
+  AdamWRun run;
+};
+
+/// LibTorch's number of threads, as long as it lives. Threads that have calculated keep theirs.
+class Threads {
+ public:
+  explicit Threads(int count) : before_(at::get_num_threads()) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+void expect_bits_of_one_thread(std::int64_t n, int threads) {
+  const AdamWConstants constants = adamw_constants({}, 3);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool low : {false, true}) {
+      State expected(n, dtype, low), actual(n, dtype, low);
+      ThreadedStep step;
+      const Threads those(threads);
+      for (int i = 0; i < 2; ++i) {
+        adamw_step(constants, expected.run);
+        step(constants, actual.run);
+      }
+      EXPECT_TRUE(expected == actual) << n << " elements, " << threads << " threads, low " << low;
+    }
+  }
+}
+
+TEST(ThreadedStep, HasTheBitsOfOneThreadWhateverTheirNumber) {
+  for (const int threads : {1, 2, 3, 7}) expect_bits_of_one_thread(kLong, threads);
+}
+
+TEST(ThreadedStep, HasThemForRunsOfAnyLength) {
+  for (const std::int64_t n : {0, 1, 4097, 128 << 10, (128 << 10) + 1, (1 << 20) - 1})
+    expect_bits_of_one_thread(n, 2);
+}
+
+TEST(ThreadedStep, TakesNoMemoryOnTwoThreads) {
+  const testing::TrainingThread thread;
+  State state(kLong, DType::kFloat32, true);
+  ThreadedStep step;
+  const Threads two(2);
+  step(adamw_constants({}, 1), state.run);  // LibTorch starts its threads
+  testing::take_costs();
+  testing::enter_library();
+  step(adamw_constants({}, 2), state.run);
+  testing::leave_library();
+  EXPECT_EQ(testing::take_costs().allocations, 0);
+}
+
+TEST(ThreadedStep, CallsInsideLibTorchsOwnParallelWorkStayOnTheirThread) {
+  const AdamWConstants constants = adamw_constants({}, 3);
+  State expected(kLong, DType::kFloat32, true), actual(kLong, DType::kFloat32, true);
+  ThreadedStep step;
+  const Threads two(2);
+  adamw_step(constants, expected.run);
+  const c10::ParallelGuard inside(true);
+  step(constants, actual.run);
+  EXPECT_TRUE(expected == actual);
+}
+
+}  // namespace
+}  // namespace zero
