@@ -8,7 +8,6 @@
 #include "libzero/estimate/transformer.h"
 #include "libzero/kernels/block_norm.h"
 #include "libzero/offload/offload.h"
-#include "libzero/offload/page_memory.h"
 #include "libzero/optim/bucket_pieces.h"
 
 namespace zero {
@@ -110,8 +109,7 @@ class Estimator {
     const OffloadSize size;
     const std::int64_t block = size.block_elements * kFp32;
     const std::int64_t seals = result_.report.offloaded >> 14;  // of blocks, to know them again
-    return std::min(size.blocks * 3 * block, result_.report.offloaded + 3 * kPageBytes) + block +
-           seals;
+    return size.blocks * 3 * block + block + seals;
   }
 
   void add_staging(std::int32_t b, const Bucket& bucket) {
