@@ -70,7 +70,7 @@ std::string estimate_text(const EstimateReport& report, int width) {
                size(memory.gradients), size(memory.accumulator), size(memory.master),
                size(memory.exp_avg + memory.exp_avg_sq), size(others(row.memory)),
                report.activations ? size(report.activations->total()) : "?",
-               size(report.total(row)), size(row.memory.offloaded),
+               size(report.total(row)), size(row.memory.report.offloaded),
                !report.limit      ? ""
                : report.fits(row) ? "yes"
                                   : "no"});
@@ -108,10 +108,11 @@ std::string estimate_json(const EstimateReport& report) {
                  {"alignment", memory.alignment},
                  {"block_sums", memory.block_sums},
                  {"staging", memory.staging},
+                 {"offload_ring", memory.offload_ring},
                  {"frozen", memory.frozen},
                  {"buffers", memory.buffers},
                  {"waiting", row.memory.waiting},
-                 {"offloaded", row.memory.offloaded},
+                 {"offloaded", row.memory.report.offloaded},
                  {"total", report.total(row)},
                  {"fits", nullptr}};
     if (report.limit) line["fits"] = report.fits(row);

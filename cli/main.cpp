@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/run_command.h"
 #include "cli/trace_command.h"
+#include "cli/versions.h"
 #include "libzero/base/error.h"
 
 namespace zero::cli {
@@ -47,7 +48,8 @@ int usage_error(const CLI::App& app, const CLI::Error& error) {
 
 int run(std::vector<std::string> arguments) {
   CLI::App app("libzero: train on several ranks, and look after the checkpoints", "zero");
-  app.set_version_flag("--version", "zero " ZERO_VERSION);
+  app.set_version_flag("--version", versions_text,
+                       "Print the versions of zero and of its libraries");
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.require_subcommand(0, 1);  // checked below: the parser's own check hides a mistyped command
   const std::vector<std::string> program = take_program(arguments);

@@ -2,7 +2,8 @@
 #
 # Looks, in this order, for a folder that holds include/ATen/core/Tensor.h:
 #   -DZERO_TORCH_ROOT, $ENV{ZERO_TORCH_ROOT}, CMAKE_PREFIX_PATH (the torch folder itself or a virtual environment),
-#   $ENV{VIRTUAL_ENV}, where scripts/setup installs the wheel, the Python that CMake finds.
+#   $ENV{VIRTUAL_ENV}, ZERO_TORCH_DEFAULT_ROOT (the one that a build folder used as package was built with), where
+#   scripts/setup installs the wheel, the Python that CMake finds.
 # Defines zero::torch (libtorch_cpu) and zero::c10, ZeroTorch_VERSION and ZeroTorch_ROOT.
 
 set(_candidates ${ZERO_TORCH_ROOT} $ENV{ZERO_TORCH_ROOT})
@@ -10,7 +11,8 @@ set(_cache "$ENV{XDG_CACHE_HOME}")
 if(NOT _cache)
   set(_cache "$ENV{HOME}/.cache")
 endif()
-foreach(_prefix IN LISTS CMAKE_PREFIX_PATH ITEMS $ENV{VIRTUAL_ENV} "${_cache}/libzero/venv-torch-2.11.0")
+foreach(_prefix IN LISTS CMAKE_PREFIX_PATH ITEMS $ENV{VIRTUAL_ENV} "${ZERO_TORCH_DEFAULT_ROOT}"
+    "${_cache}/libzero/venv-torch-2.11.0")
   file(GLOB _wheels "${_prefix}/lib/python3*/site-packages/torch")
   list(APPEND _candidates "${_prefix}" ${_wheels})
 endforeach()

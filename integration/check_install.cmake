@@ -3,7 +3,7 @@
 file(REMOVE_RECURSE ${STAGE})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${STAGE} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 
-file(GLOB_RECURSE package_files ${STAGE}/*.cmake)
+file(GLOB_RECURSE package_files ${STAGE}/*.cmake ${STAGE}/*.pc)
 if(NOT package_files)
   message(FATAL_ERROR "no CMake package was installed below ${STAGE}")
 endif()

@@ -9,6 +9,9 @@ zero_integration_test(documents.commands TIMEOUT 600
 zero_integration_test(documents.checkers_can_fail TIMEOUT 60
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/documents_selftest.py)
 
+zero_integration_test(documents.options TIMEOUT 60
+  COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/options_test.py ${PROJECT_SOURCE_DIR})
+
 # What docs/performance.md promises is judged by these.
 zero_integration_test(documents.figures_can_fail TIMEOUT 60
   COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/benchmarks/bench/figures_selftest.py)

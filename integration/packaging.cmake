@@ -24,7 +24,7 @@ function(zero_consumer_test name program)
       --build-target ${program} --build-noclean
       --build-options ${consumer_options} ${ARGN}
       --test-command ${program})
-  # Both programs share a build folder.
+  # Programs of one way share a build folder.
   set_tests_properties(packaging.${name}.${program} PROPERTIES RESOURCE_LOCK consumer_${name})
 endfunction()
 
@@ -38,6 +38,56 @@ if(LIBZERO_INSTALL)
     zero_consumer_test(find_package ${program} -DCMAKE_PREFIX_PATH=${stage} -DLIBZERO_SOURCE=)
     set_tests_properties(packaging.find_package.${program} PROPERTIES FIXTURES_REQUIRED installed)
   endforeach()
+
+  # Without an install, and without a word of LibTorch: the build folder knows which one it was built with.
+  set(named_options ${consumer_options})
+  list(FILTER consumer_options EXCLUDE REGEX "^-DZERO_TORCH_ROOT=")
+  zero_consumer_test(build_tree with_torch -DCMAKE_PREFIX_PATH=${PROJECT_BINARY_DIR} -DLIBZERO_SOURCE=)
+  set_tests_properties(packaging.build_tree.with_torch PROPERTIES
+    ENVIRONMENT "ZERO_TEST_SLOWDOWN=${ZERO_TEST_SLOWDOWN};HOME=${PROJECT_BINARY_DIR}/consumer;VIRTUAL_ENV=;XDG_CACHE_HOME=")
+  set(consumer_options ${named_options})
+
+  set(flags -ffp-contract=off)
+  if(LIBZERO_SANITIZE STREQUAL "address")
+    string(APPEND flags " -fsanitize=address,undefined")
+  elseif(LIBZERO_SANITIZE STREQUAL "thread")
+    string(APPEND flags " -fsanitize=thread")
+  endif()
+  foreach(program without_torch with_torch)
+    set(package libzero)
+    set(torch ${ZeroTorch_ROOT})
+    if(program STREQUAL "without_torch")
+      set(package libzero-core)
+      set(torch "")
+    endif()
+    zero_integration_test(packaging.pkg_config.${program} TIMEOUT 300
+      COMMAND ${CMAKE_COMMAND}
+        -DSTAGE=${stage} -DPACKAGE=${package} -DTORCH=${torch} -DPROGRAM=${program} -DCOMPILER=${CMAKE_CXX_COMPILER}
+        -DFLAGS=${flags} -DSOURCE=${CMAKE_CURRENT_SOURCE_DIR}/consumer -DOUTPUT=${PROJECT_BINARY_DIR}/consumer/pkg_config
+        -P ${CMAKE_CURRENT_SOURCE_DIR}/check_pkg_config.cmake)
+    set_tests_properties(packaging.pkg_config.${program} PROPERTIES
+      FIXTURES_REQUIRED installed SKIP_REGULAR_EXPRESSION "skipped: ")
+  endforeach()
+
+  if(LIBZERO_BUILD_CLI AND NOT LIBZERO_SANITIZE)
+    zero_integration_test(packaging.debs TIMEOUT 300
+      COMMAND ${CMAKE_COMMAND}
+        -DBUILD=${PROJECT_BINARY_DIR} -DCPACK=${CMAKE_CPACK_COMMAND} -DOUTPUT=${PROJECT_BINARY_DIR}/packages_test
+        -DVERSION=${PROJECT_VERSION} -P ${CMAKE_CURRENT_SOURCE_DIR}/check_debs.cmake)
+    set_tests_properties(packaging.debs PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
+  else()
+    message(STATUS "integration: no test of the Debian packages without the command, or with a sanitizer in it")
+  endif()
 endif()
 # The library's sources are compiled once more here; one program without LibTorch shows that the way works.
 zero_consumer_test(add_subdirectory without_torch -DLIBZERO_SOURCE=${PROJECT_SOURCE_DIR})
+zero_consumer_test(fetch_content without_torch -DLIBZERO_FETCH=${PROJECT_SOURCE_DIR})
+
+if(TARGET docs)
+  zero_integration_test(documents.reference TIMEOUT 120
+    COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target docs)
+else()
+  # Runs nowhere, so that its reason stands among the results.
+  add_test(NAME documents.reference COMMAND ${CMAKE_COMMAND} -E echo "skipped: there is no doxygen on this machine")
+  set_tests_properties(documents.reference PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: " LABELS integration)
+endif()

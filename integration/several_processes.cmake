@@ -9,7 +9,7 @@ target_link_libraries(toy_trainer PRIVATE zero::zero)
 zero_use_torch_pch(toy_trainer)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-foreach(script equal_bits dead_rank minigpt observe offload)
+foreach(script equal_bits dead_rank minigpt mlp observe offload)
   zero_integration_test(integration.${script} TIMEOUT 300
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
   set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)
@@ -32,6 +32,14 @@ if(LIBZERO_WITH_HDF5)
     ENVIRONMENT "ZERO_TEST_SLOWDOWN=${ZERO_TEST_SLOWDOWN};ZERO_ELASTIC_ROWS=all")
 else()
   message(STATUS "integration: the tests of checkpoints need HDF5")
+endif()
+
+if(NOT LIBZERO_SANITIZE)
+  zero_integration_test(integration.estimate TIMEOUT 300
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/estimate_test.py ${PROJECT_BINARY_DIR}/bin)
+  set_tests_properties(integration.estimate PROPERTIES PROCESSORS 2)
+else()
+  message(STATUS "integration: estimates are not compared with real memory under a sanitizer, which takes more of it")
 endif()
 
 if(NOT LIBZERO_SANITIZE)  # 1600 backward calls and five validations would take a sanitizer half an hour

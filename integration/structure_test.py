@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "libzero/collective": COLLECTIVE,
     "libzero/collective/testing": COLLECTIVE,
     "libzero/offload": CORE,
-    "libzero/estimate": CORE | {"libzero/layout", "libzero/kernels", "libzero/optim"},
+    "libzero/estimate": CORE | {"libzero/layout", "libzero/kernels", "libzero/offload", "libzero/optim"},
     "libzero/optim": COLLECTIVE | {"libzero/offload", "checkpoint", "checkpoint/ranks", "checkpoint/tools"},
     "libzero/observe": CORE | {"libzero/layout", "libzero/optim"},
     "libzero/train": COLLECTIVE | {"libzero/optim", "checkpoint", "checkpoint/ranks"},
@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "backends/shm": {"libzero/base", "libzero/collective"},
     "backends/nccl": COLLECTIVE | {"libzero/kernels/cuda"},
     "cli": {"libzero/base", "libzero/collective", "libzero/layout", "backends/rendezvous", "checkpoint", "checkpoint/ranks",
-            "checkpoint/tools", "libzero/estimate", "libzero/observe"},
+            "checkpoint/tools", "libzero/estimate", "libzero/kernels", "libzero/observe"},
 }
 EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "libzero/observe", "backends", "backends/rendezvous"}
 

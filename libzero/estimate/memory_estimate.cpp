@@ -7,6 +7,7 @@
 #include "libzero/base/error.h"
 #include "libzero/estimate/transformer.h"
 #include "libzero/kernels/block_norm.h"
+#include "libzero/offload/offload.h"
 #include "libzero/optim/bucket_pieces.h"
 
 namespace zero {
@@ -50,6 +51,7 @@ class Estimator {
     for (std::int32_t b = 0; b < static_cast<std::int32_t>(layout_.buckets().size()); ++b) {
       add_bucket(b);
     }
+    if (options_.state == StatePlace::kDisk) report().offload_ring = ring_bytes();
     return result_;
   }
 
@@ -98,8 +100,16 @@ class Estimator {
       kind += array.useful_bytes();
       report().alignment += array.alignment();
     } else {
-      result_.offloaded += array.size * kFp32;
+      report().offloaded += array.size * kFp32;
     }
+  }
+
+  /// The blocks of all three arrays that are in memory at the same time, and one more of one.
+  std::int64_t ring_bytes() const {
+    const OffloadSize size;
+    const std::int64_t block = size.block_elements * kFp32;
+    const std::int64_t seals = result_.report.offloaded >> 14;  // of blocks, to know them again
+    return size.blocks * 3 * block + block + seals;
   }
 
   void add_staging(std::int32_t b, const Bucket& bucket) {

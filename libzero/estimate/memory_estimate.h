@@ -26,14 +26,13 @@ struct MemoryOptions {
 
 /// Bytes of rank 0, the fullest: slices are cut so that the last ranks may have less.
 struct MemoryEstimate {
-  /// Equal to Optimizer::memory() after construction, to the byte. Masters and moments that lie
-  /// elsewhere are not in it.
+  /// Equal to Optimizer::memory() after construction, to the byte, where state lies beside the
+  /// parameters. Elsewhere: `offloaded` without what fills up a file's pages, wherever it lies;
+  /// `offload_ring` at most, for a disk.
   MemoryReport report;
   /// Gradients that wait in backward, at most: for their bucket's turn, and the one that autograd
   /// makes. `.grad` kept by stages 0 and 1 is in the report.
   std::int64_t waiting = 0;
-  /// Masters and moments that lie elsewhere, alignment included.
-  std::int64_t offloaded = 0;
 
   std::int64_t total() const noexcept { return report.total() + waiting; }
 };

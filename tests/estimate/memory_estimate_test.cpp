@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <filesystem>
+
 #include "libzero/base/error.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/toy_model.h"
@@ -15,10 +17,11 @@ using testing::toy_options;
 using testing::ToyModel;
 
 constexpr auto kKinds = {
-    &MemoryReport::parameters, &MemoryReport::gradients,  &MemoryReport::accumulator,
-    &MemoryReport::master,     &MemoryReport::exp_avg,    &MemoryReport::exp_avg_sq,
-    &MemoryReport::alignment,  &MemoryReport::block_sums, &MemoryReport::staging,
-    &MemoryReport::local_sums, &MemoryReport::frozen,     &MemoryReport::buffers};
+    &MemoryReport::parameters, &MemoryReport::gradients,   &MemoryReport::accumulator,
+    &MemoryReport::master,     &MemoryReport::exp_avg,     &MemoryReport::exp_avg_sq,
+    &MemoryReport::alignment,  &MemoryReport::block_sums,  &MemoryReport::staging,
+    &MemoryReport::local_sums, &MemoryReport::frozen,      &MemoryReport::buffers,
+    &MemoryReport::offloaded,  &MemoryReport::offload_ring};
 
 void expect_equal(const MemoryReport& got, const MemoryReport& expected) {
   int index = 0;
@@ -100,10 +103,35 @@ TEST(MemoryEstimates, StateThatLiesElsewhereIsCountedThere) {
   const auto beside = estimate_memory(layout, {.world_size = 2});
   const auto disk = estimate_memory(layout, {.world_size = 2, .state = StatePlace::kDisk});
   EXPECT_EQ(disk.report.master + disk.report.exp_avg + disk.report.exp_avg_sq, 0);
-  EXPECT_EQ(disk.offloaded,
+  EXPECT_EQ(disk.report.offloaded,
             beside.report.master + beside.report.exp_avg + beside.report.exp_avg_sq);
   EXPECT_EQ(disk.report.accumulator, beside.report.accumulator);
-  EXPECT_EQ(beside.offloaded, 0);
+  EXPECT_EQ(beside.report.offloaded, 0);
+}
+
+TEST(MemoryEstimates, OfADiskAreItsBytesButForPagesAndABoundOfWhatPassesThrough) {
+  for (const int stage : {0, 1, 2}) {
+    on_ranks(2, [&](const std::shared_ptr<Collective>& comm) {
+      ToyModel model(torch::kBFloat16, 512);
+      const auto options = toy_options(stage).offload(
+          Offload::kDisk(std::filesystem::temp_directory_path().string()));
+      Optimizer optimizer(*model, AdamWOptions(0.1), options, comm);
+      if (comm->rank() == 0) {
+        const MemoryReport real = optimizer.memory();
+        const MemoryReport got =
+            estimate_memory(optimizer.layout(),
+                            {.stage = stage, .world_size = 2, .state = StatePlace::kDisk})
+                .report;
+        EXPECT_EQ(got.accumulator, real.accumulator);
+        EXPECT_EQ(got.alignment, real.alignment);
+        EXPECT_EQ(got.exp_avg + got.master, 0);
+        EXPECT_LE(got.offloaded, real.offloaded);
+        EXPECT_GT(got.offloaded, real.offloaded / 2);
+        EXPECT_GE(got.offload_ring, real.offload_ring);
+      }
+      optimizer.shutdown();
+    });
+  }
 }
 
 TEST(MemoryEstimates, WaitingGradientsAreTwoBucketsAndTheLargestAtMost) {

@@ -1,0 +1,21 @@
+# Builds one program of integration/consumer with what pkg-config says of the package in STAGE, and runs it.
+find_program(PKG_CONFIG NAMES pkg-config pkgconf)
+if(NOT PKG_CONFIG)
+  message("skipped: there is no pkg-config on this machine")
+  return()
+endif()
+file(GLOB_RECURSE files ${STAGE}/*/${PACKAGE}.pc)
+cmake_path(GET files PARENT_PATH folder)
+set(ENV{PKG_CONFIG_PATH} ${folder})
+set(variables "")
+if(TORCH)
+  set(variables --define-variable=torch_root=${TORCH})
+endif()
+execute_process(COMMAND ${PKG_CONFIG} ${variables} --cflags --libs ${PACKAGE}
+  OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+separate_arguments(flags UNIX_COMMAND "${flags}")
+separate_arguments(extra UNIX_COMMAND "${FLAGS}")
+file(MAKE_DIRECTORY ${OUTPUT})
+execute_process(COMMAND ${COMPILER} -std=c++20 ${extra} ${SOURCE}/${PROGRAM}.cpp -o ${OUTPUT}/${PROGRAM} ${flags}
+  COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${OUTPUT}/${PROGRAM} COMMAND_ERROR_IS_FATAL ANY)
