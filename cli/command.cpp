@@ -14,7 +14,7 @@ class Help : public CLI::Formatter {
  public:
   explicit Help(const CommandTexts& texts) : texts_(texts) {}
   std::string make_usage(const CLI::App*, std::string) const override {
-    return std::string("Usage: zero ") + texts_.name + " " + texts_.usage + "\n";
+    return std::string("Usage: zero ") + texts_.family + texts_.name + " " + texts_.usage + "\n";
   }
 
  private:

@@ -24,6 +24,7 @@ struct CommandTexts {
   const char* description;  ///< One line, for `zero --help`.
   const char* usage;        ///< Behind "zero NAME".
   const char* footer;       ///< Example, exit codes.
+  const char* family = "";  ///< "trace " for `zero trace NAME`.
 };
 
 /// A subcommand whose help has these texts.

@@ -8,10 +8,12 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/checkpoint_commands.h"
+#include "cli/estimate_command.h"
 #include "cli/exit_code.h"
 #include "cli/interrupts.h"
 #include "cli/output.h"
 #include "cli/run_command.h"
+#include "cli/trace_command.h"
 #include "libzero/base/error.h"
 
 namespace zero::cli {
@@ -51,6 +53,8 @@ int run(std::vector<std::string> arguments) {
   const std::vector<std::string> program = take_program(arguments);
   std::vector<Command> commands = {add_run_command(app, program)};
   std::ranges::copy(add_checkpoint_commands(app), std::back_inserter(commands));
+  commands.push_back(add_estimate_command(app));
+  commands.push_back(add_trace_command(app));
   std::reverse(arguments.begin(), arguments.end());  // the order in which the parser takes a vector
   try {
     app.parse(arguments);

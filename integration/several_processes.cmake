@@ -9,7 +9,7 @@ target_link_libraries(toy_trainer PRIVATE zero::zero)
 zero_use_torch_pch(toy_trainer)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-foreach(script equal_bits dead_rank minigpt)
+foreach(script equal_bits dead_rank minigpt observe offload)
   zero_integration_test(integration.${script} TIMEOUT 300
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
   set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)
@@ -21,6 +21,15 @@ if(LIBZERO_WITH_HDF5)
       COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
     set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)
   endforeach()
+  # Minutes long: only `ctest -C soak` knows it (scripts/test --soak).
+  zero_scaled_timeout(timeout 7200)
+  add_test(NAME soak.elastic_processes
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/elastic_test.py ${PROJECT_BINARY_DIR}/bin
+      Elastic.test_the_same_bytes_on_every_world_stage_precision_bucket_and_backend
+    CONFIGURATIONS soak)
+  set_tests_properties(soak.elastic_processes PROPERTIES
+    LABELS soak TIMEOUT ${timeout} RUN_SERIAL ON
+    ENVIRONMENT "ZERO_TEST_SLOWDOWN=${ZERO_TEST_SLOWDOWN};ZERO_ELASTIC_ROWS=all")
 else()
   message(STATUS "integration: the tests of checkpoints need HDF5")
 endif()

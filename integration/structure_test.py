@@ -19,9 +19,13 @@ MAY_INCLUDE = {
     "libzero/base": set(),
     "libzero/layout": CORE,
     "libzero/kernels": CORE,
+    "libzero/kernels/cuda": CORE | {"libzero/kernels"},
     "libzero/collective": COLLECTIVE,
     "libzero/collective/testing": COLLECTIVE,
-    "libzero/optim": COLLECTIVE | {"checkpoint", "checkpoint/ranks", "checkpoint/tools"},
+    "libzero/offload": CORE,
+    "libzero/estimate": CORE | {"libzero/layout", "libzero/kernels", "libzero/optim"},
+    "libzero/optim": COLLECTIVE | {"libzero/offload", "checkpoint", "checkpoint/ranks", "checkpoint/tools"},
+    "libzero/observe": CORE | {"libzero/layout", "libzero/optim"},
     "libzero/train": COLLECTIVE | {"libzero/optim", "checkpoint", "checkpoint/ranks"},
     "checkpoint": {"libzero/base", "libzero/layout"},
     "checkpoint/ranks": COLLECTIVE | {"checkpoint"},
@@ -32,21 +36,22 @@ MAY_INCLUDE = {
     "backends/rendezvous": {"libzero/base", "libzero/collective"},
     "backends/gloo": {"libzero/base", "libzero/collective"},
     "backends/shm": {"libzero/base", "libzero/collective"},
+    "backends/nccl": COLLECTIVE | {"libzero/kernels/cuda"},
     "cli": {"libzero/base", "libzero/collective", "libzero/layout", "backends/rendezvous", "checkpoint", "checkpoint/ranks",
-            "checkpoint/tools"},
+            "checkpoint/tools", "libzero/estimate", "libzero/observe"},
 }
-EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "backends", "backends/rendezvous"}
+EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "libzero/observe", "backends", "backends/rendezvous"}
 
 # Headers of other libraries, and the folders that may see them.
 LIBRARIES = [
     (re.compile(r"torch/torch\.h|torch/all\.h|torch/nn\.h"), "LibTorch's large headers", {"examples"}),
     (re.compile(r"(?:torch|ATen|c10)/"), "LibTorch", {"libzero/optim", "libzero/train", "examples"}),
     (re.compile(r"gloo/"), "Gloo", {"backends/gloo"}),
-    (re.compile(r"boost/"), "Boost", {"backends/rendezvous"}),
+    (re.compile(r"boost/"), "Boost", {"backends/rendezvous", "libzero/observe"}),
     (re.compile(r"hwy/"), "Highway", {"libzero/kernels"}),
     (re.compile(r"hdf5|H5"), "HDF5", {"checkpoint"}),
     (re.compile(r"CLI/"), "a library for programs", {"cli", "examples"}),
-    (re.compile(r"nlohmann/"), "a library for JSON", {"checkpoint", "cli", "examples"}),
+    (re.compile(r"nlohmann/"), "a library for JSON", {"checkpoint", "cli", "examples", "libzero/observe"}),
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

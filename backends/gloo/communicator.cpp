@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "backends/gloo/slices.h"
 #include "backends/gloo/slots.h"
@@ -64,7 +65,8 @@ void Communicator::all_gather(const ConstBuffer& in, const Buffer& out, std::str
     std::byte* own = gathered + slices.offset(rank());
     if (own != in.data) std::memcpy(own, in.data, static_cast<std::size_t>(bytes));
     if (payload.empty()) return gather_slices(transfers, slices, gathered);
-    for (const int peer : peers_of(rank(), size())) {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
       std::memcpy(gathered + slices.offset(peer), roll_call.payload(peer),
                   static_cast<std::size_t>(bytes));
     }
@@ -80,8 +82,8 @@ void Communicator::all_reduce(const Buffer& data, ReduceOp op, std::string_view 
   mesh_.run(call, payload, [&](Transfers& transfers, const RollCall& roll_call) {
     if (bytes == 0) return;
     if (payload.empty() && bytes > kGatherAllBytes) return reduce_in_slices(transfers, data, op);
-    reduce_gathered(data, op,
-                    payload.empty() ? gather_all(transfers, data) : inline_terms(roll_call));
+    const Terms terms = payload.empty() ? gather_all(transfers, data) : inline_terms(roll_call);
+    ordered_reduce(terms, data.dtype, op, {&data.data, 1}, data.count);
   });
 }
 
@@ -96,25 +98,20 @@ void Communicator::reduce_in_slices(Transfers& transfers, const Buffer& data, Re
   gather_slices(transfers, slices, data.data);
 }
 
-std::vector<const void*> Communicator::gather_all(Transfers& transfers, const Buffer& data) {
+Communicator::Terms Communicator::gather_all(Transfers& transfers, const Buffer& data) {
   const Slices slices = equal_slices(rank(), size(), data.count, size_of(data.dtype));
   std::byte* memory = scratch_.at_least(slices.offset(size()));
   std::memcpy(memory + slices.offset(rank()), data.data, slices.bytes(rank()));
   gather_slices(transfers, slices, memory);
-  std::vector<const void*> terms;
-  for (int r = 0; r < size(); ++r) terms.push_back(memory + slices.offset(r));
+  const auto terms = scratch_.terms(size());
+  for (int r = 0; r < size(); ++r) terms[static_cast<std::size_t>(r)] = memory + slices.offset(r);
   return terms;
 }
 
-std::vector<const void*> Communicator::inline_terms(const RollCall& roll_call) const {
-  std::vector<const void*> terms;
-  for (int r = 0; r < size(); ++r) terms.push_back(roll_call.payload(r));
+Communicator::Terms Communicator::inline_terms(const RollCall& roll_call) {
+  const auto terms = scratch_.terms(size());
+  for (int r = 0; r < size(); ++r) terms[static_cast<std::size_t>(r)] = roll_call.payload(r);
   return terms;
-}
-
-void Communicator::reduce_gathered(const Buffer& data, ReduceOp op,
-                                   const std::vector<const void*>& terms) {
-  ordered_reduce(terms, data.dtype, op, {&data.data, 1}, data.count);
 }
 
 void Communicator::broadcast(const Buffer& data, int root, std::string_view label) {
@@ -132,8 +129,8 @@ void Communicator::broadcast(const Buffer& data, int root, std::string_view labe
     } else if (rank() != root) {
       transfers.open(root, data.data, length).receive(kGatherSlot, 0, length);
     } else {
-      for (const int peer : peers_of(rank(), size())) {
-        transfers.open(peer, static_cast<const void*>(data.data), length)
+      for (int step = 1; step < size(); ++step) {
+        transfers.open(peer_at(rank(), size(), step), static_cast<const void*>(data.data), length)
             .send(kGatherSlot, 0, length);
       }
     }

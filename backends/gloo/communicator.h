@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "backends/gloo/mesh.h"
 #include "backends/gloo/scratch.h"
@@ -33,12 +33,13 @@ class Communicator {
   void shutdown();
 
  private:
+  using Terms = std::span<const void* const>;
+
   CallHeader next_call(Operation operation, std::string_view label, DType dtype = DType::kUInt8,
                        std::int64_t count = 0) const;
   void reduce_in_slices(Transfers& transfers, const Buffer& data, ReduceOp op);
-  std::vector<const void*> gather_all(Transfers& transfers, const Buffer& data);
-  std::vector<const void*> inline_terms(const RollCall& roll_call) const;
-  void reduce_gathered(const Buffer& data, ReduceOp op, const std::vector<const void*>& terms);
+  Terms gather_all(Transfers& transfers, const Buffer& data);
+  Terms inline_terms(const RollCall& roll_call);
 
   Store store_;
   Mesh mesh_;

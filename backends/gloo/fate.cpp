@@ -8,6 +8,11 @@ void Fate::enroll(gloo::transport::UnboundBuffer* buffer) {
   in_flight_.insert(buffer);
 }
 
+void Fate::require_calm() const {
+  const std::lock_guard lock(mutex_);
+  if (interrupted_) throw Interrupted{};
+}
+
 void Fate::dismiss(gloo::transport::UnboundBuffer* buffer) {
   const std::lock_guard lock(mutex_);
   in_flight_.erase(buffer);

@@ -21,6 +21,8 @@ class Fate {
   /// While enrolled, a buffer's waits end (once) when things go wrong. Throws Interrupted if they
   /// already have.
   void enroll(gloo::transport::UnboundBuffer* buffer);
+  /// Throws Interrupted if things have gone wrong.
+  void require_calm() const;
   void dismiss(gloo::transport::UnboundBuffer* buffer);
 
   /// Records the reason and calls off all waits. False if an earlier reason stands.

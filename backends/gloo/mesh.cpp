@@ -29,6 +29,11 @@ std::vector<int> peers_in_order(int rank, int size) {
   return peers;
 }
 
+struct TransfersEnd {
+  Transfers& transfers;
+  ~TransfersEnd() { transfers.close(); }
+};
+
 std::string here(int rank) {
   return "rank " + std::to_string(rank);
 }
@@ -38,6 +43,7 @@ std::string here(int rank) {
 Mesh::Mesh(const MeshOptions& options, const Store& store) : options_(options) {
   const SigpipeBlock no_sigpipe;
   if (size() == 1) {
+    transfers_.emplace(nullptr, fate_);
     roll_call_.emplace(nullptr, fate_, rank(), size());
     return;
   }
@@ -66,6 +72,7 @@ void Mesh::connect(const Store& store) {
   control_ = std::make_unique<Links>(*options_.device, rank(), size(), meeting_timeout);
   data_ = std::make_unique<Links>(*options_.device, rank(), size(), meeting_timeout);
   meet(store, rank(), size(), meeting_timeout, *control_, *data_);
+  transfers_.emplace(data_.get(), fate_);
   roll_call_.emplace(data_.get(), fate_, rank(), size());
   timekeeper_ = std::make_unique<Timekeeper>(options_.timeout, [this] { fate_.interrupt(); });
   letters_ = std::make_unique<LetterBox>(
@@ -92,25 +99,24 @@ void Mesh::require_alive(const CallHeader& call) const {
   if (const auto reason = fate_.reason()) throw CommError(describe_failure(call, rank(), *reason));
 }
 
-void Mesh::run(const CallHeader& call, std::span<const std::byte> inline_payload,
-               const Body& body) {
+void Mesh::run(const CallHeader& call, std::span<const std::byte> inline_payload, Body body) {
   require_alive(call);
   const SigpipeBlock no_sigpipe;
-  Transfers transfers(data_.get(), fate_);
+  const TransfersEnd end{*transfers_};
   if (timekeeper_) timekeeper_->start();
   bool matched = false;
   try {
     exchange(call, inline_payload);
     matched = true;
-    body(transfers, *roll_call_);
-    transfers.wait_all();
+    body(*transfers_, *roll_call_);
+    transfers_->wait_all();
     if (timekeeper_ && timekeeper_->stop()) throw Interrupted{};
   } catch (const ContractError& error) {
     if (matched) give_up(call, here(rank()) + " gave up: " + error.what());
     if (timekeeper_) timekeeper_->stop();
     throw;
   } catch (const Interrupted&) {
-    give_up(call, why_interrupted(call, transfers));
+    give_up(call, why_interrupted(call));
   } catch (const CommError& error) {
     give_up(call, error.what());
   } catch (const std::exception& error) {
@@ -140,8 +146,7 @@ void Mesh::wait_until_all_know(const CallHeader& call) noexcept {
   try {
     roll_call_->exchange(call, {}, true);
   } catch (const Interrupted&) {
-    Transfers none(data_.get(), fate_);
-    fail(why_interrupted(call, none));
+    fail(why_interrupted(call));
   } catch (const std::exception& error) {
     fail(fate_.await_reason(kWordsGrace).value_or(here(rank()) + " gave up: " + error.what()));
   }
@@ -159,10 +164,10 @@ void Mesh::call_roll(const CallHeader& call, std::span<const std::byte> inline_p
   }
 }
 
-std::string Mesh::why_interrupted(const CallHeader& call, Transfers& transfers) {
+std::string Mesh::why_interrupted(const CallHeader& call) {
   if (const auto reason = fate_.reason()) return *reason;
   const std::vector<int> missing = roll_called_ ? std::vector<int>{} : roll_call_->missing({});
-  const std::vector<int> culprits = find_culprits(missing, transfers);
+  const std::vector<int> culprits = find_culprits(missing);
   if (const auto reason = fate_.reason()) return *reason;
   const auto milliseconds = options_.timeout.count();
   if (!missing.empty()) return describe_absence(call, culprits, milliseconds);
@@ -173,7 +178,7 @@ std::string Mesh::why_interrupted(const CallHeader& call, Transfers& transfers) 
 
 /// Whoever waits as we do is not to blame: all ranks that wait say so, and those that remain are
 /// stopped or elsewhere.
-std::vector<int> Mesh::find_culprits(const std::vector<int>& missing, Transfers& transfers) {
+std::vector<int> Mesh::find_culprits(const std::vector<int>& missing) {
   letters_->say_waiting();
   const std::vector<int> waiting = letters_->waiting_peers(waiting_grace(options_.timeout));
   const std::vector<int> suspects = missing.empty() ? peers_in_order(rank(), size()) : missing;
@@ -182,7 +187,7 @@ std::vector<int> Mesh::find_culprits(const std::vector<int>& missing, Transfers&
     return std::find(waiting.begin(), waiting.end(), peer) == waiting.end();
   });
   if (!culprits.empty()) return culprits;
-  return missing.empty() ? transfers.laggards() : missing;
+  return missing.empty() ? transfers_->laggards() : missing;
 }
 
 void Mesh::give_up(const CallHeader& call, const std::string& reason) {

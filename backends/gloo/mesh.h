@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +15,7 @@
 #include "backends/gloo/store.h"
 #include "backends/gloo/timekeeper.h"
 #include "backends/gloo/transfers.h"
+#include "libzero/base/function_ref.h"
 #include "libzero/collective/call_header.h"
 
 namespace zero::gloo_backend {
@@ -36,7 +36,7 @@ struct MeshOptions {
 /// time.
 class Mesh {
  public:
-  using Body = std::function<void(Transfers&, const RollCall&)>;
+  using Body = FunctionRef<void(Transfers&, const RollCall&)>;
 
   /// Meets the other ranks through the store, whose keys must be used by this mesh alone. Throws
   /// CommError naming the ranks that did not come in time.
@@ -57,7 +57,7 @@ class Mesh {
   /// Roll call, comparison, then `body` with what moves the payload. Throws ContractError if the
   /// ranks' calls do not match: every rank then knows, and the mesh is usable unless the next call
   /// says why not. Throws CommError (dead) otherwise, also where `body` threw.
-  void run(const CallHeader& call, std::span<const std::byte> inline_payload, const Body& body);
+  void run(const CallHeader& call, std::span<const std::byte> inline_payload, Body body);
 
   /// Waits for all ranks, then lets peers go without taking it for a death.
   void shut_down(const CallHeader& call);
@@ -75,8 +75,8 @@ class Mesh {
   void require_alive(const CallHeader& call) const;
   void wait_until_all_leave(const CallHeader& call) noexcept;
   [[noreturn]] void give_up(const CallHeader& call, const std::string& reason);
-  std::string why_interrupted(const CallHeader& call, Transfers& transfers);
-  std::vector<int> find_culprits(const std::vector<int>& missing, Transfers& transfers);
+  std::string why_interrupted(const CallHeader& call);
+  std::vector<int> find_culprits(const std::vector<int>& missing);
 
   const MeshOptions options_;
   std::uint64_t sequence_ = 1;
@@ -85,6 +85,7 @@ class Mesh {
   Fate fate_;
   std::unique_ptr<Links> control_;
   std::unique_ptr<Links> data_;
+  std::optional<Transfers> transfers_;
   std::optional<RollCall> roll_call_;
   std::unique_ptr<LetterBox> letters_;
   std::unique_ptr<Timekeeper> timekeeper_;

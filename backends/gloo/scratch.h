@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace zero::gloo_backend {
 
@@ -17,9 +19,16 @@ class Scratch {
     return memory_.get();
   }
 
+  /// Of every rank's contribution to a sum.
+  std::span<const void*> terms(int ranks) {
+    terms_.resize(static_cast<std::size_t>(ranks));
+    return terms_;
+  }
+
  private:
   std::unique_ptr<std::byte[]> memory_;
   std::size_t bytes_ = 0;
+  std::vector<const void*> terms_;
 };
 
 }  // namespace zero::gloo_backend

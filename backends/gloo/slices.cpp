@@ -15,7 +15,7 @@ constexpr std::int64_t kScratchBytes = 16 << 20;
 
 /// A function of what all ranks know alike.
 std::int64_t segment_elements(const Slices& slices) {
-  const std::int64_t share = kScratchBytes / (kInFlight * std::max(slices.size() - 1, 1));
+  const std::int64_t share = kScratchBytes / (kInFlight * std::max(slices.size - 1, 1));
   const std::int64_t bytes = std::clamp(share, kLeastSegmentBytes, kMostSegmentBytes);
   const std::int64_t elements = bytes / slices.element_bytes;
   return std::max(elements / kEpilogueBlock, std::int64_t{1}) * kEpilogueBlock;
@@ -30,21 +30,20 @@ class SliceExchange {
         segment_(segment_elements(slices)),
         mine_(slices.count(slices.rank)),
         landing_(std::min(segment_, mine_) * slices.element_bytes),
-        terms_(static_cast<std::size_t>(slices.size())) {
-    const std::size_t area = static_cast<std::size_t>(kInFlight * landing_);
-    std::byte* memory = scratch.at_least(area * static_cast<std::size_t>(slices.size() - 1));
-    for (const int peer : peers_of(slices.rank, slices.size())) {
-      areas_.push_back(memory);
-      if (mine_ > 0) arrivals_.push_back(&transfers_.open(peer, static_cast<void*>(memory), area));
-      memory += area;
+        memory_(scratch.at_least(area() * static_cast<std::size_t>(slices.size - 1))),
+        terms_(scratch.terms(slices.size)) {
+    if (mine_ == 0) return;
+    arrivals_ = transfers_.count();
+    for (int step = 1; step < slices_.size; ++step) {
+      transfers_.open(peer(step), static_cast<void*>(landing_place(step)), area());
     }
   }
 
-  void run(const Consume& consume) {
+  void run(Consume consume) {
     for (std::int64_t i = 0; i < kInFlight; ++i) post_arrivals(i * segment_);
     post_departures();
     for (std::int64_t begin = 0; begin < mine_; begin += segment_) {
-      for (Lane* lane : arrivals_) lane->wait_received();
+      for (int step = 1; step < slices_.size; ++step) arrival(step).wait_received();
       consume(begin, length(mine_, begin), terms_at(begin));
       post_arrivals(begin + kInFlight * segment_);
     }
@@ -52,44 +51,53 @@ class SliceExchange {
   }
 
  private:
+  int peer(int step) const { return peer_at(slices_.rank, slices_.size, step); }
+  Lane& arrival(int step) {
+    return transfers_.lane(arrivals_ + static_cast<std::size_t>(step - 1));
+  }
+
   std::int64_t length(std::int64_t slice, std::int64_t begin) const {
     return std::min(segment_, slice - begin);
   }
   std::int64_t landing_offset(std::int64_t begin) const {
     return begin / segment_ % kInFlight * landing_;
   }
+  std::size_t area() const { return static_cast<std::size_t>(kInFlight * landing_); }
+  std::byte* landing_place(int step) const {
+    return memory_ + area() * static_cast<std::size_t>(step - 1);
+  }
 
   void post_arrivals(std::int64_t begin) {
     if (begin >= mine_) return;
     const auto bytes = static_cast<std::size_t>(length(mine_, begin) * slices_.element_bytes);
-    for (Lane* lane : arrivals_)
-      lane->receive(kReduceSlot, static_cast<std::size_t>(landing_offset(begin)), bytes);
+    for (int step = 1; step < slices_.size; ++step)
+      arrival(step).receive(kReduceSlot, static_cast<std::size_t>(landing_offset(begin)), bytes);
   }
 
   /// All at once: each goes out when the peer has room for it, without this thread.
   void post_departures() {
-    std::int64_t longest = 0;
-    std::vector<Lane*> lanes;
-    for (const int peer : peers_of(slices_.rank, slices_.size())) {
-      lanes.push_back(&transfers_.open(peer, static_cast<const void*>(in_ + slices_.offset(peer)),
-                                       slices_.bytes(peer)));
-      longest = std::max(longest, slices_.count(peer));
+    const std::size_t first = transfers_.count();
+    for (int step = 1; step < slices_.size; ++step) {
+      transfers_.open(peer(step), static_cast<const void*>(in_ + slices_.offset(peer(step))),
+                      slices_.bytes(peer(step)));
     }
-    for (std::int64_t begin = 0; begin < longest; begin += segment_) {
-      for (Lane* lane : lanes) {
-        const std::int64_t count = slices_.count(lane->peer());
+    // No slice is longer than the first.
+    for (std::int64_t begin = 0; begin < slices_.count(0); begin += segment_) {
+      for (std::size_t i = first; i < transfers_.count(); ++i) {
+        Lane& lane = transfers_.lane(i);
+        const std::int64_t count = slices_.count(lane.peer());
         if (begin >= count) continue;
-        lane->send(kReduceSlot, static_cast<std::size_t>(begin * slices_.element_bytes),
-                   static_cast<std::size_t>(length(count, begin) * slices_.element_bytes));
+        lane.send(kReduceSlot, static_cast<std::size_t>(begin * slices_.element_bytes),
+                  static_cast<std::size_t>(length(count, begin) * slices_.element_bytes));
       }
     }
   }
 
   std::span<const void* const> terms_at(std::int64_t begin) {
-    const std::int64_t own = slices_.cuts[static_cast<std::size_t>(slices_.rank)] + begin;
+    const std::int64_t own = slices_.begin(slices_.rank) + begin;
     terms_[static_cast<std::size_t>(slices_.rank)] = in_ + own * slices_.element_bytes;
-    for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-      terms_[static_cast<std::size_t>(arrivals_[i]->peer())] = areas_[i] + landing_offset(begin);
+    for (int step = 1; step < slices_.size; ++step) {
+      terms_[static_cast<std::size_t>(peer(step))] = landing_place(step) + landing_offset(begin);
     }
     return terms_;
   }
@@ -100,49 +108,39 @@ class SliceExchange {
   const std::int64_t segment_;
   const std::int64_t mine_;
   const std::int64_t landing_;  // bytes of one segment in the scratch
-  std::vector<std::byte*> areas_;
-  std::vector<Lane*> arrivals_;
-  std::vector<const void*> terms_;
+  std::byte* const memory_;     // a landing area for each peer
+  const std::span<const void*> terms_;
+  std::size_t arrivals_ = 0;  // the first lane; one for each peer
 };
 
 }  // namespace
 
 Slices equal_slices(int rank, int size, std::int64_t each, std::int64_t element_bytes) {
-  Slices slices{rank, element_bytes, {}};
-  for (int r = 0; r <= size; ++r) slices.cuts.push_back(r * each);
-  return slices;
+  return {rank, size, element_bytes, size * each, each};
 }
 
 Slices near_equal_slices(int rank, int size, std::int64_t count, std::int64_t element_bytes) {
   constexpr std::int64_t kAlignment = 64;
   const std::int64_t each = (count / size + kAlignment) / kAlignment * kAlignment;
-  Slices slices{rank, element_bytes, {}};
-  for (int r = 0; r <= size; ++r) slices.cuts.push_back(std::min(count, r * each));
-  return slices;
-}
-
-std::vector<int> peers_of(int rank, int size) {
-  std::vector<int> peers;
-  for (int step = 1; step < size; ++step) peers.push_back((rank + step) % size);
-  return peers;
+  return {rank, size, element_bytes, count, each};
 }
 
 void exchange_slices(Transfers& transfers, Scratch& scratch, const Slices& slices, const void* in,
-                     const Consume& consume) {
+                     Consume consume) {
   SliceExchange(transfers, scratch, slices, in).run(consume);
 }
 
 void gather_slices(Transfers& transfers, const Slices& slices, void* data) {
   auto* bytes = static_cast<std::byte*>(data);
-  const std::vector<int> peers = peers_of(slices.rank, slices.size());
-  for (const int peer : peers) {
+  for (int step = 1; step < slices.size; ++step) {
+    const int peer = peer_at(slices.rank, slices.size, step);
     if (slices.bytes(peer) == 0) continue;
     transfers.open(peer, static_cast<void*>(bytes + slices.offset(peer)), slices.bytes(peer))
         .receive(kGatherSlot, 0, slices.bytes(peer));
   }
   const std::size_t own = slices.bytes(slices.rank);
-  for (const int peer : peers) {
-    if (own == 0) continue;
+  for (int step = 1; step < slices.size && own > 0; ++step) {
+    const int peer = peer_at(slices.rank, slices.size, step);
     transfers.open(peer, static_cast<const void*>(bytes + slices.offset(slices.rank)), own)
         .send(kGatherSlot, 0, own);
   }

@@ -8,11 +8,11 @@
 
 #include "backends/shm/board.h"
 #include "backends/shm/fate.h"
-#include "backends/shm/function_ref.h"
 #include "backends/shm/guard.h"
 #include "backends/shm/roll_call.h"
 #include "backends/shm/rows.h"
 #include "backends/shm/waiter.h"
+#include "libzero/base/function_ref.h"
 #include "libzero/collective/key_value_store.h"
 
 namespace zero::shm {

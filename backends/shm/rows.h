@@ -7,8 +7,8 @@
 
 #include "backends/shm/board.h"
 #include "backends/shm/fate.h"
-#include "backends/shm/function_ref.h"
 #include "backends/shm/waiter.h"
+#include "libzero/base/function_ref.h"
 
 namespace zero::shm {
 

@@ -122,7 +122,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(found, [there, {"id": "b", "what": "not measured: no such Python", "value": None, "limit": 2.0, "pass": False}])
 
     def test_a_part_that_did_not_run_breaks_all_of_its_promises_and_says_why(self):
-        for part in ("kernels", "update", "optim", "collectives", "checkpoint", "parameters", *promises.PEERS):
+        for part in ("kernels", "update", "optim", "collectives", "checkpoint", "offload", "parameters", *promises.PEERS):
             made = report.Report({part: {"part": part, "figures": [], "error": "it died"}})
             self.assertGreater(len(made.figures), 0, part)
             self.assertEqual({entry["id"]: entry["limit"] for entry in made.figures}, promises.of_part(part))

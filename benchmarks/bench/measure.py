@@ -93,6 +93,11 @@ class Measure:
             result["figures"] += self.figures_of([self.program("checkpoint_benchmark"), "--directory", folder, "/dev/shm", *flags],
                                                  "checkpoint_benchmark")
 
+    def offload(self, result):
+        flags = ["--mib", "256", "--rounds", "3"] if self.args.quick else []
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            result["figures"] += self.figures_of([self.program("offload_benchmark"), "--directory", folder, *flags], "offload_benchmark")
+
     def peers(self, result, workload, accumulate):
         flags = ["--workload", workload, "--accumulate", accumulate, "--steps", 4 if self.args.quick else 8, "--raw"]
         if self.args.quick:

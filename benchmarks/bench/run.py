@@ -15,7 +15,7 @@ import measure  # noqa: E402
 import promises  # noqa: E402
 import report  # noqa: E402
 
-PARTS = ["kernels", "update", "optim", "collectives", "checkpoint", *promises.PEERS, "overlap", *growth.PARTS]
+PARTS = ["kernels", "update", "optim", "collectives", "checkpoint", "offload", *promises.PEERS, "overlap", *growth.PARTS]
 
 
 def path_of(folder, part):

@@ -46,6 +46,11 @@ void declare_model(CLI::App& app, Flags& flags) {
   app.add_option("--dropout", flags.dropout, "Of embeddings, attention and residual branches")
       ->check(between(0.0, 0.999))
       ->group(group);
+  app.add_flag(
+         "--recompute", flags.recompute,
+         "Keep the blocks' inputs only and compute them again in backward: the same bits, less "
+         "memory, more time")
+      ->group(group);
 }
 
 void declare_run(CLI::App& app, Flags& flags) {
@@ -68,6 +73,26 @@ void declare_run(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--log", flags.log, "Write one JSON object a step to this file")->group(group);
   app.add_flag("--log-samples", flags.log_samples, "Log each step's sample indices too")
+      ->group(group);
+}
+
+void declare_observation(CLI::App& app, Flags& flags) {
+  const char* const group = "Observation";
+  app.add_option("--profile", flags.profile,
+                 "Record a timeline of this many steps on each rank, after two to warm up; 0: none")
+      ->check(at_least(0))
+      ->group(group);
+  app.add_option("--profile-dir", flags.profile_dir, "Folder of the timelines")->group(group);
+  app.add_option("--tensorboard", flags.tensorboard, "Write scalars of each step to this folder")
+      ->group(group);
+  app.add_option("--metrics-port", flags.metrics_port,
+                 "Serve figures to Prometheus at this port of 127.0.0.1; 0: any that is free; -1: "
+                 "do not")
+      ->check(between(-1, 65535))
+      ->group(group);
+  app.add_option("--late-rank-every", flags.late_rank_every,
+                 "Steps after which to say which rank the others wait for; 0: never")
+      ->check(at_least(0))
       ->group(group);
 }
 
@@ -100,11 +125,15 @@ void declare_checkpoints(CLI::App& app, Flags& flags) {
 void declare_optimizer(CLI::App& app, Flags& flags) {
   const char* const group = "Optimizer";
   app.add_option("--lr", flags.lr, "Highest learning rate")->check(not_negative())->group(group);
-  app.add_option("--min-lr", flags.min_lr, "Learning rate at the end")
+  app.add_option("--min-lr", flags.min_lr, "Learning rate at the end of a schedule that has one")
       ->check(not_negative())
       ->group(group);
   app.add_option("--warmup", flags.warmup, "Steps of linear warm-up")
       ->check(at_least(0))
+      ->group(group);
+  app.add_option("--schedule", flags.schedule, "From --lr to --min-lr after the warm-up")
+      ->check(CLI::IsMember({"constant", "linear", "cosine", "polynomial", "inverse-sqrt",
+                             "one-cycle", "stable-decay"}))
       ->group(group);
   app.add_option("--weight-decay", flags.weight_decay, "Of matrices")
       ->check(not_negative())
@@ -135,6 +164,9 @@ void declare_sharding(CLI::App& app, Flags& flags) {
   app.add_flag("--defer-reduction", flags.defer_reduction,
                "Reduce after backward instead of during it")
       ->group(group);
+  app.add_option("--offload-dir", flags.offload_dir,
+                 "Keep masters and moments in files in this folder, which must exist")
+      ->group(group);
   app.add_option("--checksum-every", flags.checksum_every,
                  "Steps after which all ranks compare their parameters; 0: never")
       ->check(at_least(0))
@@ -148,6 +180,7 @@ void declare(CLI::App& app, Flags& flags) {
   declare_data(app, flags);
   declare_model(app, flags);
   declare_run(app, flags);
+  declare_observation(app, flags);
   declare_checkpoints(app, flags);
   declare_optimizer(app, flags);
   declare_sharding(app, flags);
@@ -170,10 +203,19 @@ std::string problem_of_checkpoints(const Flags& flags) {
   return {};
 }
 
+std::string problem_of_observation(const Flags& flags) {
+  if (flags.profile > 0 && flags.profile_dir.empty())
+    return "--profile-dir must name a folder; leave it out for ./profile";
+  if (flags.profile == 0 && flags.profile_dir != "profile")
+    return "--profile-dir needs --profile, the number of steps to record";
+  return {};
+}
+
 /// What the parser cannot see in one flag alone. Empty: all is well.
 std::string problem_of(const Flags& flags, int world_size) {
   const auto text = [](auto value) { return std::to_string(value); };
   if (std::string problem = problem_of_checkpoints(flags); !problem.empty()) return problem;
+  if (std::string problem = problem_of_observation(flags); !problem.empty()) return problem;
   if (flags.width % flags.heads != 0) {
     return "--width must be a multiple of --heads: " + text(flags.width) + " and " +
            text(flags.heads);

@@ -14,6 +14,7 @@ struct Flags {
   std::int64_t heads = 4;
   std::int64_t context = 128;
   double dropout = 0.0;  ///< Probability.
+  bool recompute = false;
   std::int64_t steps = 400;
   std::int64_t stop_after = 0;  ///< 0: run to the end.
   int threads = 1;
@@ -22,6 +23,7 @@ struct Flags {
   double lr = 1e-3;
   double min_lr = 1e-4;
   std::int64_t warmup = 20;
+  std::string schedule = "cosine";
   double weight_decay = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -32,6 +34,7 @@ struct Flags {
   double bucket_mib = 25.0;
   bool defer_reduction = false;
   std::int64_t checksum_every = 0;  ///< Steps; 0: never.
+  std::string offload_dir;          ///< Empty: state stays in memory.
   std::uint64_t seed = 1;
   std::string checkpoint;       ///< Empty: nothing is saved.
   std::int64_t save_every = 0;  ///< Steps; 0: only after the last.
@@ -43,6 +46,11 @@ struct Flags {
   std::string load_parameters;
   std::string log;
   bool log_samples = false;
+  std::int64_t profile = 0;  ///< Steps; 0: none.
+  std::string profile_dir = "profile";
+  std::string tensorboard;           ///< Empty: none.
+  int metrics_port = -1;             ///< -1: none. 0: any that is free.
+  std::int64_t late_rank_every = 0;  ///< Steps; 0: never.
   std::int64_t eval_every = 100;
   std::int64_t sample = 300;
 };

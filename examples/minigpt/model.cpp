@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "libzero/train/recompute.h"
+
 namespace minigpt {
 
 namespace nn = torch::nn;
@@ -74,7 +76,12 @@ torch::Tensor MiniGptImpl::forward(const torch::Tensor& tokens) {
   auto positions = torch::arange(tokens.size(1), tokens.options());
   auto x = token_embedding(tokens) + position_embedding(positions);
   x = drop(x, options_.dropout, is_training());
-  for (const auto& block : *blocks) x = block->as<Block>()->forward(x);
+  for (const auto& item : *blocks) {
+    auto* const block = item->as<Block>();
+    x = options_.recompute
+            ? zero::recompute([block](const torch::Tensor& in) { return block->forward(in); }, x)
+            : block->forward(x);
+  }
   return head(ln_f(x));
 }
 

@@ -14,6 +14,7 @@ struct ModelOptions {
   std::int64_t heads = 4;
   std::int64_t context = 128;  ///< Longest sequence.
   double dropout = 0.0;        ///< In training: of embeddings, attention and residual branches.
+  bool recompute = false;  ///< Keep the blocks' inputs only; compute the rest again in backward.
 
   static constexpr std::int64_t kVocabulary = 256;
 };

@@ -1,16 +1,14 @@
 #include "examples/minigpt/train.h"
 
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <numbers>
-#include <optional>
 #include <vector>
 
 #include "examples/minigpt/checkpoints.h"
 #include "examples/minigpt/evaluate.h"
 #include "examples/minigpt/failure.h"
 #include "examples/minigpt/model.h"
+#include "examples/minigpt/observation.h"
 #include "examples/minigpt/report.h"
 #include "examples/minigpt/text_data.h"
 #include "libzero/zero.h"
@@ -41,14 +39,26 @@ Precision precision_of(const std::string& flag) {
   return {torch::kFloat, "fp32 (auto: this CPU has no bf16 instructions)"};
 }
 
-/// Linear warm-up, then a cosine down to min_lr at the last step. `step` counts from 1.
-double learning_rate(const Flags& flags, std::int64_t step) {
-  if (step <= flags.warmup)
-    return flags.lr * static_cast<double>(step) / static_cast<double>(flags.warmup);
-  const double done = static_cast<double>(step - flags.warmup) /
-                      static_cast<double>(std::max<std::int64_t>(1, flags.steps - flags.warmup));
-  return flags.min_lr +
-         0.5 * (flags.lr - flags.min_lr) * (1.0 + std::cos(std::numbers::pi * std::min(done, 1.0)));
+/// After the warm-up, and what the whole run has left of it.
+zero::Schedule body_of(const Flags& flags, std::int64_t updates) {
+  const double end = flags.lr > 0 ? flags.min_lr / flags.lr : 0.0;
+  if (flags.schedule == "constant") return zero::Schedule::constant();
+  if (flags.schedule == "linear") return zero::Schedule::linear(updates, end);
+  if (flags.schedule == "polynomial") return zero::Schedule::polynomial(updates, 2.0, end);
+  if (flags.schedule == "inverse-sqrt")
+    return zero::Schedule::inverse_sqrt(std::max<std::int64_t>(1, flags.warmup));
+  if (flags.schedule == "one-cycle")
+    return zero::Schedule::one_cycle(std::max<std::int64_t>(2, updates), {.end = end});
+  if (flags.schedule == "stable-decay") {  // the last fifth decays
+    const std::int64_t decay = std::max<std::int64_t>(1, updates / 5);
+    return zero::Schedule::stable_decay(updates - decay, decay, end);
+  }
+  return zero::Schedule::cosine(updates, end);
+}
+
+zero::Schedule schedule_of(const Flags& flags) {
+  const std::int64_t updates = std::max<std::int64_t>(1, flags.steps - flags.warmup);
+  return body_of(flags, updates).warmup(flags.warmup);
 }
 
 zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& adamw) {
@@ -57,6 +67,7 @@ zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& ad
   options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
   options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
   options.defer_reduction(flags.defer_reduction);
+  if (!flags.offload_dir.empty()) options.offload(zero::Offload::kDisk(flags.offload_dir));
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
   const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) {
@@ -107,7 +118,10 @@ class Training {
         adamw_(zero::AdamWOptions(flags.lr)
                    .betas({flags.beta1, flags.beta2})
                    .weight_decay(flags.weight_decay)),
-        optimizer_(*model_, adamw_, optimizer_options(flags, adamw_), comm),
+        observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
+        optimizer_(*model_, adamw_,
+                   optimizer_options(flags, adamw_).observer(observation_.observer()), comm),
+        rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
         checkpoints_(flags, optimizer_, *comm, data_.training.count(),
                      [this](const std::string& line) { say(line); }) {}
@@ -116,8 +130,10 @@ class Training {
     try {
       run_to_the_end();
     } catch (const zero::CommError&) {
+      observation_.save_what_there_is();
       throw;
     } catch (const std::exception& error) {
+      observation_.save_what_there_is();
       optimizer_.abort(text_of(error));
       throw;
     }
@@ -128,9 +144,10 @@ class Training {
     say(introduction(flags_, optimizer_, precision_, *comm_));
     checkpoints_.begin();
     const bool is_fresh = optimizer_.steps_taken() == 0;
-    log_.emplace(is_speaker_ ? flags_.log : std::string(), /*append=*/!is_fresh);
+    observation_.begin(/*append=*/!is_fresh);
     if (flags_.eval_every > 0 && is_fresh) evaluate_and_say(0);
     const bool is_whole = go_on();
+    observation_.finish();
     checkpoints_.finish();
     optimizer_.shutdown();
     comm_->shutdown();  // the others need not wait while one rank writes
@@ -141,8 +158,8 @@ class Training {
 
   static MiniGpt make_model(const Flags& flags, torch::Dtype dtype) {
     torch::manual_seed(flags.seed);
-    MiniGpt model(
-        ModelOptions{flags.layers, flags.width, flags.heads, flags.context, flags.dropout});
+    MiniGpt model(ModelOptions{flags.layers, flags.width, flags.heads, flags.context, flags.dropout,
+                               flags.recompute});
     model->to(dtype);
     return model;
   }
@@ -176,12 +193,13 @@ class Training {
   /// True if a rank asked all to stop.
   bool one_step(std::int64_t step, const std::vector<std::int64_t>& samples) {
     const auto start = std::chrono::steady_clock::now();
-    const double lr = learning_rate(flags_, optimizer_.steps_applied() + 1);
-    for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
+    rate_.go_to(optimizer_.steps_applied());
+    const double lr = rate_.rates().front();
+    optimizer_.begin_forward();
     backward_of(optimizer_, model_, data_.training, samples, flags_, *comm_);
     checkpoints_.request_stop_if_signalled();
     const zero::StepResult result = optimizer_.step();
-    if (is_speaker_) tell(step, lr, start, samples, result);
+    tell(step, lr, start, samples, result);
     return result.stop_requested;
   }
 
@@ -190,8 +208,9 @@ class Training {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double tokens_per_second = static_cast<double>(flags_.batch * flags_.context) / seconds;
-    log_->step(
+    observation_.step(
         {step, lr, seconds, tokens_per_second, result, flags_.log_samples ? &samples : nullptr});
+    if (!is_speaker_) return;
     progress_.show(step, result.loss, tokens_per_second, result.grad_norm,
                    optimizer_.memory().total());
     if (!result.applied) say("step " + std::to_string(step) + " was skipped: " + result.reason);
@@ -200,7 +219,7 @@ class Training {
   void evaluate_and_say(std::int64_t step) {
     const double loss = evaluate(model_, data_.validation, *comm_);
     if (!is_speaker_) return;
-    log_->evaluation(step, loss);
+    observation_.evaluation(step, loss);
     char text[96];
     std::snprintf(text, sizeof text, "step %lld: validation loss %.4f nats per byte",
                   static_cast<long long>(step), loss);
@@ -218,8 +237,9 @@ class Training {
   Precision precision_;
   MiniGpt model_;
   zero::AdamWOptions adamw_;
+  Observation observation_;
   zero::Optimizer optimizer_;
-  std::optional<JsonLog> log_;  // once it is known whether it goes on
+  zero::LearningRate rate_;  // its peaks are --lr, whatever a checkpoint says
   Progress progress_;
   Checkpoints checkpoints_;  // last: it may say something while it goes
 };

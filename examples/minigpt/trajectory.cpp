@@ -26,6 +26,7 @@ NamedValues values_of(const Flags& flags) {
           {"--lr", text_of_number(flags.lr)},
           {"--min-lr", text_of_number(flags.min_lr)},
           {"--warmup", std::to_string(flags.warmup)},
+          {"--schedule", flags.schedule},
           {"--weight-decay", text_of_number(flags.weight_decay)},
           {"--beta1", text_of_number(flags.beta1)},
           {"--beta2", text_of_number(flags.beta2)},

@@ -9,11 +9,11 @@
 
 namespace zero {
 
-inline float float_from_bfloat16(std::uint16_t bits) noexcept {
+constexpr float float_from_bfloat16(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-inline std::uint16_t bfloat16_from_float(float value) noexcept {
+constexpr std::uint16_t bfloat16_from_float(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
@@ -23,7 +23,7 @@ inline std::uint16_t bfloat16_from_float(float value) noexcept {
 // The fp16 conversions calculate all cases and select one, without branches, so that loops over
 // them are vectorised.
 
-inline float float_from_float16(std::uint16_t half) noexcept {
+constexpr float float_from_float16(std::uint16_t half) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16;
   const std::uint32_t magnitude = half & 0x7fffu;
   const std::uint32_t normal = (magnitude << 13) + 0x38000000u;
@@ -35,7 +35,7 @@ inline float float_from_float16(std::uint16_t half) noexcept {
   return std::bit_cast<float>(sign | bits);
 }
 
-inline std::uint16_t float16_from_float(float value) noexcept {
+constexpr std::uint16_t float16_from_float(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;

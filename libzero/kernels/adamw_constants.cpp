@@ -1,12 +1,12 @@
 #include "libzero/kernels/adamw.h"
 
-#include <cmath>
 #include <limits>
 #include <string>
 #include <string_view>
 
 #include "libzero/base/error.h"
 #include "libzero/base/number_text.h"
+#include "libzero/kernels/adamw_math.h"
 
 namespace zero {
 namespace {
@@ -24,17 +24,6 @@ void require_beta(double value, std::string_view name) {
                    std::string(name) + " is " + number_text(value));
 }
 
-/// base^exponent by squaring: std::pow differs between C libraries and, inside one, between CPUs
-/// with and without FMA.
-double power(double base, std::int64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent >>= 1) {
-    if ((exponent & 1) != 0) result *= base;
-    base *= base;
-  }
-  return result;
-}
-
 }  // namespace
 
 AdamWConstants adamw_constants(const AdamWHyperparameters& h, std::int64_t step) {
@@ -44,16 +33,7 @@ AdamWConstants adamw_constants(const AdamWHyperparameters& h, std::int64_t step)
   require_not_negative(h.eps, "eps");
   require_not_negative(h.weight_decay, "weight_decay");
   ZERO_REQUIRE(step >= 1, "AdamW counts applied steps from 1: " + std::to_string(step));
-  return {
-      .decay = static_cast<float>(1 - h.lr * h.weight_decay),
-      .beta1 = static_cast<float>(h.beta1),
-      .one_minus_beta1 = static_cast<float>(1 - h.beta1),
-      .beta2 = static_cast<float>(h.beta2),
-      .one_minus_beta2 = static_cast<float>(1 - h.beta2),
-      .step_size = static_cast<float>(h.lr / (1 - power(h.beta1, step))),
-      .sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - power(h.beta2, step))),
-      .eps = static_cast<float>(h.eps),
-  };
+  return unchecked_adamw_constants(h, step);
 }
 
 }  // namespace zero

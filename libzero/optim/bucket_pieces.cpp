@@ -50,4 +50,9 @@ std::vector<BucketPiece> make_pieces(const Layout& layout, std::int32_t bucket, 
   return pieces;
 }
 
+std::int64_t largest_piece(const Layout& layout, std::int32_t bucket, int world_size) {
+  const std::int64_t slice = layout.padded_shard_numel(bucket, world_size);
+  return slice == 0 ? 0 : std::min(slice, piece_count(layout, bucket, world_size, slice));
+}
+
 }  // namespace zero

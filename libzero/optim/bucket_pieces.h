@@ -29,4 +29,7 @@ struct BucketPiece {
 /// multiples of kEpilogueBlock elements of the slice: the bits do not depend on the cuts.
 std::vector<BucketPiece> make_pieces(const Layout& layout, std::int32_t bucket, int world_size);
 
+/// The largest `count` of those pieces, 0 where there is none, without making them.
+std::int64_t largest_piece(const Layout& layout, std::int32_t bucket, int world_size);
+
 }  // namespace zero

@@ -67,6 +67,7 @@ void BucketReduction::copy_run(const StagedRun& run, const Contribution& from, s
 
 void BucketReduction::pack(std::int32_t bucket, const BucketPiece& piece,
                            std::vector<Contribution>& by_parameter, bool zero_after) {
+  const ObservedScope scope(clock_.observer(), Activity::kPack, Lane::kCommunication, bucket);
   const DType wire = wire_[static_cast<std::size_t>(bucket)];
   const std::int64_t item = size_of(wire);
   std::byte* const base = staging_.data();
@@ -91,6 +92,8 @@ void BucketReduction::reduce(std::int32_t bucket, const BucketPiece& piece, bool
   label_.begin("backward call ").add(name.call).add(" of step ").add(name.step).add(", ");
   label_.add(names_[b]);
   if (piece.count < state.accumulator.size()) label_.add(" from element ").add(piece.begin);
+  const ObservedScope scope(clock_.observer(), Activity::kReduce, Lane::kCommunication, bucket,
+                            piece.count * comm_.size() * size_of(wire_[b]));
   clock_.timed([&] {
     comm_
         .reduce_scatter({staging_.data(), piece.count * comm_.size(), wire_[b]},

@@ -56,6 +56,11 @@ class BucketReduction {
   /// and takes the blocks' sums of squares on the way.
   void reduce(std::int32_t bucket, const BucketPiece& piece, bool accumulate, const CallName& name);
 
+  /// "bucket 0 (last.weight .. first.bias)"
+  const std::string& name(std::int32_t bucket) const {
+    return names_[static_cast<std::size_t>(bucket)];
+  }
+
   const std::vector<BucketPiece>& pieces(std::int32_t bucket) const {
     return states_[static_cast<std::size_t>(bucket)].pieces;
   }

@@ -1,5 +1,6 @@
 #include "libzero/optim/checkpoint_state.h"
 
+#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -47,9 +48,18 @@ class Views {
     StateView exp_avg{"exp_avg", DType::kFloat32, {}, {}};
     StateView exp_avg_sq{"exp_avg_sq", DType::kFloat32, {}, {}};
     for (const Extent& extent : ownership.trainable(source_.rank)) {
+      if (source_.offload != nullptr) {
+        for (StateView* view : {&master, &exp_avg, &exp_avg_sq}) view->extents.push_back(extent);
+        continue;
+      }
       add(master, extent, master_of(extent));
       add(exp_avg, extent, moment_of(extent, &BucketState::exp_avg));
       add(exp_avg_sq, extent, moment_of(extent, &BucketState::exp_avg_sq));
+    }
+    if (source_.offload != nullptr) {
+      master.fill = filler_of(OffloadedArray::kMaster);
+      exp_avg.fill = filler_of(OffloadedArray::kExpAvg);
+      exp_avg_sq.fill = filler_of(OffloadedArray::kExpAvgSq);
     }
     auto& states = result_.part.state.states;
     states = {std::move(master), std::move(exp_avg), std::move(exp_avg_sq)};
@@ -71,6 +81,21 @@ class Views {
     const std::int64_t bytes = (extent.end - extent.begin) * size_of(view.dtype);
     view.extents.push_back(extent);
     view.pieces.emplace_back(static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes));
+  }
+
+  /// Called long after this object is gone, as long as the optimizer stays as it is.
+  std::function<void(const Extent&, std::span<std::byte>)> filler_of(OffloadedArray array) const {
+    return [array, &table = source_.table, &layout = source_.layout, &states = source_.states,
+            offload = source_.offload](const Extent& part, std::span<std::byte> dst) {
+      const auto p = static_cast<std::size_t>(part.parameter);
+      if (array == OffloadedArray::kMaster && table.specs[p].dtype == DType::kFloat32)
+        return read_elements(table.tensors[p], part.begin, part.end - part.begin, dst.data());
+      const Slot slot = layout.slot(part.parameter);
+      const std::int64_t origin = states[static_cast<std::size_t>(slot.bucket)].stepped.begin;
+      std::vector<float> values(static_cast<std::size_t>(part.end - part.begin));
+      offload->read(slot.bucket, array, slot.offset + part.begin - origin, values);
+      std::memcpy(dst.data(), values.data(), dst.size());
+    };
   }
 
   const void* moment_of(const Extent& extent, ArenaArray<float> BucketState::*moment) const {

@@ -11,6 +11,7 @@
 #include "checkpoint/ranks/save.h"
 #include "checkpoint/training_state.h"
 #include "libzero/layout/layout.h"
+#include "libzero/offload/offloaded_state.h"
 #include "libzero/optim/aligned_array.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
@@ -40,6 +41,7 @@ struct CheckpointSource {
   std::int64_t steps_taken = 0;
   std::int64_t steps_applied = 0;
   LossScalerState scaler;
+  OffloadedState* offload = nullptr;  ///< Null: masters and moments lie in `states`.
   std::string refusal;  ///< Empty, or why there is nothing to save: then no memory is looked at.
 };
 

@@ -4,11 +4,19 @@
 #include <chrono>
 #include <cstdint>
 
+#include "libzero/optim/observer.h"
+
 namespace zero {
 
-/// Adds up the time that an optimizer spends inside collectives. Any thread.
+/// Adds up the time that an optimizer spends inside collectives, and knows who else wants to hear
+/// of it. Any thread.
 class CommClock {
  public:
+  /// `observer` may be null; otherwise it must outlive this.
+  explicit CommClock(Observer* observer) : observer_(observer) {}
+
+  Observer* observer() const noexcept { return observer_; }
+
   /// Runs `call` and returns what it returns.
   template <typename Call>
   auto timed(Call call) {
@@ -16,8 +24,8 @@ class CommClock {
     return call();
   }
 
-  /// Seconds since the last call of take().
-  double take() noexcept { return 1e-9 * static_cast<double>(nanoseconds_.exchange(0)); }
+  /// Since the last call of take().
+  Nanoseconds take() noexcept { return nanoseconds_.exchange(0); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -36,6 +44,7 @@ class CommClock {
     const Clock::time_point start_ = Clock::now();
   };
 
+  Observer* const observer_;
   std::atomic<std::int64_t> nanoseconds_{0};
 };
 

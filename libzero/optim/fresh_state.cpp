@@ -11,6 +11,7 @@
 #include "libzero/kernels/cast.h"
 #include "libzero/optim/checkpoint_rows.h"
 #include "libzero/optim/model_sync.h"
+#include "libzero/optim/offload_spans.h"
 #include "libzero/optim/row_match.h"
 #include "libzero/optim/tensor_runs.h"
 
@@ -69,39 +70,20 @@ const at::Tensor& tensor_of(const LoadTarget& target, std::size_t row) {
   return row < parameters ? target.table.tensors[row] : target.buffers[row - parameters].tensor;
 }
 
-/// What this rank keeps masters and moments of: its slice, or everything at stage 0.
-struct Piece {
-  std::size_t bucket;
-  std::int64_t at;  ///< Where it begins in the bucket's arrays.
-  Extent extent;
-};
-
-/// By parameter, so that files are read from their beginning to their end.
-std::vector<Piece> pieces_of(const LoadTarget& target) {
-  std::vector<Piece> pieces;
-  for (std::size_t b = 0; b < target.states.size(); ++b) {
-    const Interval stepped = target.states[b].stepped;
-    for (const Segment& segment : target.layout.segments(static_cast<std::int32_t>(b), stepped)) {
-      pieces.push_back(
-          {b,
-           segment.bucket_begin - stepped.begin,
-           {segment.parameter, segment.parameter_begin, segment.parameter_begin + segment.numel}});
-    }
-  }
-  std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.extent.parameter < b.extent.parameter; });
-  return pieces;
-}
-
-/// For a parameter that the checkpoint lacks.
-void copy_present_master(const LoadTarget& target, const Piece& piece, float* dst) {
-  const Extent& extent = piece.extent;
-  const ArenaArray<float>& master = target.states[piece.bucket].master;
-  if (master.size() > 0) {
-    std::copy_n(master.data() + piece.at, extent.end - extent.begin, dst);
+/// For a parameter that the checkpoint lacks: elements [begin, begin + count).
+void read_present_master(const LoadTarget& target, std::int32_t parameter, std::int64_t begin,
+                         std::int64_t count, float* dst) {
+  const Slot slot = target.layout.slot(parameter);
+  BucketState& state = target.states[static_cast<std::size_t>(slot.bucket)];
+  const std::int64_t at = slot.offset + begin - state.stepped.begin;
+  const auto p = static_cast<std::size_t>(parameter);
+  if (target.table.specs[p].dtype == DType::kFloat32) {
+    read_elements(target.table.tensors[p], begin, count, dst);
+  } else if (target.offload != nullptr) {
+    target.offload->read(slot.bucket, OffloadedArray::kMaster, at,
+                         {dst, static_cast<std::size_t>(count)});
   } else {
-    read_elements(target.table.tensors[static_cast<std::size_t>(extent.parameter)], extent.begin,
-                  extent.end - extent.begin, dst);
+    std::copy_n(state.master.data() + at, count, dst);
   }
 }
 
@@ -121,37 +103,98 @@ FreshState::FreshState(const Reader& reader, const LoadPlan& plan, const LoadTar
   read_values(reader, plan, target);
 }
 
-void FreshState::read_trainable(const Reader& reader, const LoadPlan& plan,
-                                const LoadTarget& target) {
+/// What this rank keeps masters and moments of: its slice, or everything at stage 0.
+struct FreshState::Piece {
+  std::int32_t bucket;
+  std::int64_t at;  ///< Where it begins in the bucket's arrays.
+  Extent extent;
+  DType dtype;
+
+  std::int64_t size() const { return extent.end - extent.begin; }
+};
+
+/// By parameter, so that files are read from their beginning to their end.
+std::vector<FreshState::Piece> FreshState::pieces_of(const LoadTarget& target) {
+  std::vector<Piece> pieces;
+  for (std::size_t b = 0; b < target.states.size(); ++b) {
+    const auto bucket = static_cast<std::int32_t>(b);
+    const Interval stepped = target.states[b].stepped;
+    for (const Segment& segment : target.layout.segments(bucket, stepped)) {
+      pieces.push_back(
+          {bucket,
+           segment.bucket_begin - stepped.begin,
+           {segment.parameter, segment.parameter_begin, segment.parameter_begin + segment.numel},
+           target.layout.buckets()[b].dtype});
+    }
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.extent.parameter < b.extent.parameter; });
+  return pieces;
+}
+
+void FreshState::allocate(const LoadTarget& target) {
+  if (target.offload != nullptr) {
+    offload_ = target.offload->another();
+    weights_ = target.offload->another(own_master_spans(target.layout, target.states));
+    return;
+  }
   for (const BucketState& state : target.states) {
     const std::int64_t numel = state.stepped.size();
     buckets_.push_back(
         {AlignedArray<float>(numel), AlignedArray<float>(numel), AlignedArray<float>(numel)});
   }
-  const std::vector<Piece> pieces = pieces_of(target);
-  for (const Piece& piece : pieces) {
-    const Extent& extent = piece.extent;
-    const std::int32_t source = plan.sources[static_cast<std::size_t>(extent.parameter)];
-    float* const dst = buckets_[piece.bucket].master.data() + piece.at;
-    if (source < 0) {
-      copy_present_master(target, piece, dst);
-    } else {
-      read_floats(reader, source, weights_of(saved_row(reader, source)), extent.begin, extent.end,
-                  dst);
-    }
+}
+
+OffloadedState& FreshState::file_of(const Piece& piece, OffloadedArray array) const {
+  const bool is_parameter = array == OffloadedArray::kMaster && piece.dtype == DType::kFloat32;
+  return is_parameter ? *weights_ : *offload_;
+}
+
+void FreshState::keep(const Piece& piece, OffloadedArray array, const Read& read) {
+  if (!offload_) {
+    Arrays& arrays = buckets_[static_cast<std::size_t>(piece.bucket)];
+    AlignedArray<float>& kept = array == OffloadedArray::kMaster   ? arrays.master
+                                : array == OffloadedArray::kExpAvg ? arrays.exp_avg
+                                                                   : arrays.exp_avg_sq;
+    return read(0, piece.size(), kept.data() + piece.at);
   }
-  if (!plan.moments) return;
-  const auto read = [&](const char* state, AlignedArray<float> Arrays::*array) {
+  std::vector<float> chunk;
+  for (std::int64_t at = 0; at < piece.size(); at += kChunk) {
+    chunk.resize(static_cast<std::size_t>(std::min(kChunk, piece.size() - at)));
+    read(at, static_cast<std::int64_t>(chunk.size()), chunk.data());
+    file_of(piece, array).write(piece.bucket, array, piece.at + at, chunk);
+  }
+}
+
+void FreshState::read_trainable(const Reader& reader, const LoadPlan& plan,
+                                const LoadTarget& target) {
+  allocate(target);
+  const std::vector<Piece> pieces = pieces_of(target);
+  const auto keep_all = [&](OffloadedArray array, const auto& read) {
     for (const Piece& piece : pieces) {
-      const Extent& extent = piece.extent;
-      const std::int32_t source = plan.sources[static_cast<std::size_t>(extent.parameter)];
-      if (source < 0 || !saved_row(reader, source).trainable) continue;  // they are 0
-      read_floats(reader, source, state, extent.begin, extent.end,
-                  (buckets_[piece.bucket].*array).data() + piece.at);
+      const std::int32_t source = plan.sources[static_cast<std::size_t>(piece.extent.parameter)];
+      if (array != OffloadedArray::kMaster && (source < 0 || !saved_row(reader, source).trainable))
+        continue;  // they are 0
+      keep(piece, array, [&](std::int64_t at, std::int64_t count, float* dst) {
+        read(source, piece.extent.parameter, piece.extent.begin + at, count, dst);
+      });
     }
   };
-  read("exp_avg", &Arrays::exp_avg);
-  read("exp_avg_sq", &Arrays::exp_avg_sq);
+  keep_all(OffloadedArray::kMaster, [&](std::int32_t source, std::int32_t parameter,
+                                        std::int64_t begin, std::int64_t count, float* dst) {
+    if (source < 0) return read_present_master(target, parameter, begin, count, dst);
+    read_floats(reader, source, weights_of(saved_row(reader, source)), begin, begin + count, dst);
+  });
+  const auto keep_moment = [&](OffloadedArray array, const char* state) {
+    keep_all(array,
+             [&](std::int32_t source, std::int32_t, std::int64_t begin, std::int64_t count,
+                 float* dst) { read_floats(reader, source, state, begin, begin + count, dst); });
+  };
+  if (plan.moments) {
+    keep_moment(OffloadedArray::kExpAvg, "exp_avg");
+    keep_moment(OffloadedArray::kExpAvgSq, "exp_avg_sq");
+  }
+  if (offload_) offload_->flush(), weights_->flush();
 }
 
 void FreshState::read_values(const Reader& reader, const LoadPlan& plan, const LoadTarget& target) {
@@ -172,21 +215,35 @@ void FreshState::read_values(const Reader& reader, const LoadPlan& plan, const L
   }
 }
 
-void FreshState::put_in_place(LoadTarget& target) {
-  for (const Piece& piece : pieces_of(target)) {
-    const auto p = static_cast<std::size_t>(piece.extent.parameter);
-    const std::int64_t count = piece.extent.end - piece.extent.begin;
-    const float* const master = buckets_[piece.bucket].master.data() + piece.at;
-    const DType dtype = target.table.specs[p].dtype;
-    at::Tensor& tensor = target.table.tensors[p];
-    if (dtype == DType::kFloat32) {
-      write_elements(tensor, piece.extent.begin, count, master);
-    } else {
-      WritableRun run(tensor, piece.extent.begin, count);
-      cast_elements(master, DType::kFloat32, run.data(), dtype, count);
-      run.finish();
-    }
+void FreshState::for_each_master(
+    const Piece& piece,
+    const std::function<void(std::int64_t at, std::int64_t count, const float*)>& use) {
+  if (!offload_) {
+    const Arrays& arrays = buckets_[static_cast<std::size_t>(piece.bucket)];
+    return use(0, piece.size(), arrays.master.data() + piece.at);
   }
+  std::vector<float> chunk;
+  for (std::int64_t at = 0; at < piece.size(); at += kChunk) {
+    chunk.resize(static_cast<std::size_t>(std::min(kChunk, piece.size() - at)));
+    file_of(piece, OffloadedArray::kMaster)
+        .read(piece.bucket, OffloadedArray::kMaster, piece.at + at, chunk);
+    use(at, static_cast<std::int64_t>(chunk.size()), chunk.data());
+  }
+}
+
+void FreshState::put_parameter(const Piece& piece, LoadTarget& target) {
+  at::Tensor& tensor = target.table.tensors[static_cast<std::size_t>(piece.extent.parameter)];
+  for_each_master(piece, [&](std::int64_t at, std::int64_t count, const float* master) {
+    if (piece.dtype == DType::kFloat32)
+      return write_elements(tensor, piece.extent.begin + at, count, master);
+    WritableRun run(tensor, piece.extent.begin + at, count);
+    cast_elements(master, DType::kFloat32, run.data(), piece.dtype, count);
+    run.finish();
+  });
+}
+
+void FreshState::put_in_place(LoadTarget& target) {
+  for (const Piece& piece : pieces_of(target)) put_parameter(piece, target);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     BucketState& state = target.states[b];
     const auto put = [](const AlignedArray<float>& from, ArenaArray<float>& to) {
@@ -196,6 +253,7 @@ void FreshState::put_in_place(LoadTarget& target) {
     put(buckets_[b].exp_avg, state.exp_avg);
     put(buckets_[b].exp_avg_sq, state.exp_avg_sq);
   }
+  if (offload_) target.offload->exchange(*offload_);
   const at::NoGradGuard no_grad;
   for (Value& value : values_) {
     const at::Tensor& tensor = tensor_of(target, value.row);

@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "checkpoint/store.h"
 #include "libzero/layout/layout.h"
+#include "libzero/offload/offloaded_state.h"
 #include "libzero/optim/aligned_array.h"
 #include "libzero/optim/load_plan.h"
 #include "libzero/optim/named_tensors.h"
@@ -22,9 +25,11 @@ struct LoadTarget {
   ParameterTable& table;
   const std::vector<NamedTensor>& buffers;
   std::vector<BucketState>& states;
+  OffloadedState* offload = nullptr;  ///< Null: masters and moments lie in `states`.
 };
 
-/// One rank's share of a checkpoint, in memory of its own: as large as the shard.
+/// One rank's share of a checkpoint, in memory of its own: as large as the shard. What is offloaded
+/// lies in a file of its own instead.
 class FreshState {
  public:
   /// Reads everything; hashes are checked. `target` is only looked at. Throws FormatError, IoError.
@@ -40,17 +45,32 @@ class FreshState {
     AlignedArray<float> exp_avg;
     AlignedArray<float> exp_avg_sq;
   };
+  struct Piece;
+  static std::vector<Piece> pieces_of(const LoadTarget& target);
   struct Value {
     std::size_t row;  ///< Of parameters, then buffers.
     AlignedArray<std::byte> bytes;
   };
 
+  using Read = std::function<void(std::int64_t at, std::int64_t count, float* dst)>;
+  void allocate(const LoadTarget& target);
+  /// Elements of one array of a piece: `read` puts them where they are kept, at most kChunk at
+  /// once where that is a file.
+  void keep(const Piece& piece, OffloadedArray array, const Read& read);
+  OffloadedState& file_of(const Piece& piece, OffloadedArray array) const;
+  /// The masters of a piece, a run at a time.
+  void for_each_master(
+      const Piece& piece,
+      const std::function<void(std::int64_t at, std::int64_t count, const float*)>& use);
+  void put_parameter(const Piece& piece, LoadTarget& target);
   void read_trainable(const checkpoint::Reader& reader, const LoadPlan& plan,
                       const LoadTarget& target);
   void read_values(const checkpoint::Reader& reader, const LoadPlan& plan,
                    const LoadTarget& target);
 
-  std::vector<Arrays> buckets_;
+  std::vector<Arrays> buckets_;              // empty where state is offloaded
+  std::unique_ptr<OffloadedState> offload_;  // null where it is not
+  std::unique_ptr<OffloadedState> weights_;  // with it: of float32 parameters
   std::vector<Value> values_;
 };
 

@@ -256,6 +256,8 @@ void GradientReducer::queue_ready_buckets() {
 void GradientReducer::wait_for_room(std::int64_t newest) {
   const std::int64_t most = std::max(options_.most_waiting, newest);
   std::unique_lock lock(room_mutex_);
+  if (!peers_come_ || unpacked_bytes_ <= most) return;
+  const ObservedScope scope(options_.observer, Activity::kRoomWait, Lane::kTraining);
   while (peers_come_ && unpacked_bytes_ > most) {
     const std::int64_t seen = pieces_packed_;
     peers_come_ = room_.wait_for(lock, kPatience,

@@ -18,6 +18,7 @@
 #include "libzero/optim/bucket_reduction.h"
 #include "libzero/optim/gradient_hook.h"
 #include "libzero/optim/local_sums.h"
+#include "libzero/optim/observer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/task_queue.h"
 
@@ -30,6 +31,7 @@ struct ReducerOptions {
   /// where they are let go afterwards. One bucket may always wait; where nothing has been packed
   /// for a second (another rank does not come), so may all.
   std::int64_t most_waiting = std::int64_t{50} << 20;
+  Observer* observer = nullptr;  ///< May be null.
 };
 
 /// Everything handed to the constructor must outlive the reducer. Used by the thread that trains.
@@ -61,6 +63,8 @@ class GradientReducer {
 
   /// True while gradients of calls with `hold` wait for a call without.
   bool holds() const noexcept { return holding_; }
+
+  const BucketReduction& reduction() const noexcept { return reduction_; }
 
   /// Of sums that calls with `hold` needed.
   std::int64_t local_bytes() const { return sums_.bytes(); }

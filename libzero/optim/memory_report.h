@@ -21,17 +21,22 @@ struct MemoryReport {
   std::int64_t block_sums = 0;  ///< The norm's: 8 bytes for each 64 elements of the accumulator.
   std::int64_t staging =
       0;  ///< The bucket-sized buffer that gradients and parameters travel through.
+  std::int64_t offload_ring = 0;  ///< What passes through on its way from and to the disk.
   std::int64_t local_sums =
       0;  ///< fp32 sums of 16-bit gradients, whole, from the first call inside no_sync() on.
   std::int64_t frozen = 0;  ///< Parameters without gradient.
   std::int64_t buffers = 0;
+
+  /// On the disk, not in memory: in no sum. Masters and moments, and what fills up pages.
+  std::int64_t offloaded = 0;
 
   /// The kinds that the formula counts.
   std::int64_t by_formula() const noexcept {
     return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq;
   }
   std::int64_t total() const noexcept {
-    return by_formula() + alignment + block_sums + staging + local_sums + frozen + buffers;
+    return by_formula() + alignment + block_sums + staging + offload_ring + local_sums + frozen +
+           buffers;
   }
 };
 

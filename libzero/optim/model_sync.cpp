@@ -93,6 +93,8 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   facts.push_back("option first_bucket_bytes " + text(options.first_bucket_bytes()));
   facts.push_back("option shard_alignment " + text(options.shard_alignment()));
   facts.push_back("option checksum_every " + text(options.checksum_every()));
+  facts.push_back(std::string("option offload ") +
+                  (options.offload().on_disk() ? "to disk" : "not to disk"));
   facts.push_back("option checkpoint_timeout " + text(options.checkpoint_timeout().count()) +
                   " ms");
   add_scaler_facts(options.loss_scaler(), facts);
@@ -132,6 +134,15 @@ void require_valid(const AdamWOptions& defaults, const Options& options) {
   ZERO_REQUIRE(options.checksum_every() >= 0,
                "optimizer: checksum_every must be at least 0 (0 turns it off): " +
                    text(options.checksum_every()));
+  const OffloadSize& size = options.offload().size();
+  ZERO_REQUIRE(
+      size.block_elements > 0 && size.block_elements <= (std::int64_t{1} << 30) &&
+          size.blocks > 0 && size.blocks <= 4096 && size.threads > 0 && size.threads <= 256,
+      "optimizer: an offload needs 1 to 2^30 elements a block, 1 to 4096 blocks and 1 to "
+      "256 threads: " +
+          text(size.block_elements) + ", " + text(size.blocks) + ", " + text(size.threads));
+  ZERO_REQUIRE(!options.offload().on_disk() || !options.offload().folder().empty(),
+               "optimizer: offload to disk needs the name of a folder: Offload::kDisk(folder)");
   ZERO_REQUIRE(options.checkpoint_timeout().count() > 0,
                "optimizer: checkpoint_timeout must be longer than nothing: " +
                    text(options.checkpoint_timeout().count()) + " ms");

@@ -59,6 +59,10 @@ Optimizer::NoSync Optimizer::no_sync() {
   return impl_->no_sync();
 }
 
+void Optimizer::begin_forward() noexcept {
+  impl_->begin_forward();
+}
+
 StepResult Optimizer::step() {
   PresentGroups& groups = impl_->groups_;
   present_groups(*this, impl_->options_.groups().size() + 1, "step", groups);

@@ -78,7 +78,9 @@ struct ShardView {
 /// only report (memory(), layout(), steps_applied(), steps_taken(), loss_scale()) and shutdown()
 /// throws, and if the failure fell into the update the message says that parameters may stand at
 /// two different steps: start again from saved weights; otherwise it says that they were not
-/// changed.
+/// changed. With Options::offload to a disk also IoError, on every rank: the constructor, step(),
+/// gather(), save() and load() say whether the optimizer can go on, or is dead as after a CommError
+/// and throws IoError from then on (docs/offload.md).
 class Optimizer : public torch::optim::Optimizer {
  public:
   /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers
@@ -109,6 +111,11 @@ class Optimizer : public torch::optim::Optimizer {
   /// ContractError and does not count. An exception of the caller's between two calls leaves the
   /// window as it is: go on with it, or call zero_grad() on every rank.
   void backward(const at::Tensor& loss, std::int64_t weight = 1);
+
+  /// For observers only: the forward whose loss the next backward() takes begins now. Without a
+  /// call it is taken to begin where the last backward() or step() returned, so that reading data
+  /// or evaluating in between counts as forward.
+  void begin_forward() noexcept;
 
   /// While one lives, backward() adds its gradients up on this rank and reduces nothing; the first
   /// call after the last one is gone reduces the sum of all of them, at the price of one. float32
@@ -173,7 +180,8 @@ class Optimizer : public torch::optim::Optimizer {
   /// trainable; the window stays as it is.
   at::Tensor gather(const std::string& name, StateKind kind);
 
-  /// Calls `visit` for each piece that this rank owns, in order of parameters. kMaster of a float32
+  /// Calls `visit` for each piece that this rank owns, in order of parameters; state on a disk comes
+  /// in pieces of a block at most. kMaster of a float32
   /// parameter is the parameter itself; writing it here does not reach the other ranks: follow with
   /// refresh_masters() if you must.
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);

@@ -39,7 +39,8 @@ std::int64_t staging_bytes(const Layout& layout, const std::vector<BucketState>&
 ReducerOptions reducer_options(const Options& options) {
   return {.keep_gradients = options.stage() < 2,
           .defer = options.defer_reduction(),
-          .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2};
+          .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2,
+          .observer = options.observer().get()};
 }
 
 std::int64_t bytes_of(const at::Tensor& tensor) {
@@ -57,11 +58,14 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
       comm_(std::move(plan.comm)),
-      states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size())),
+      states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(),
+                                 options.offload().on_disk())),
+      offload_(make_offload(options_, layout_, states_, *comm_)),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
                              comm_->size())),
-      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_),
-      state_access_(layout_, table_, states_, *comm_),
+      clock_(options.observer().get()),
+      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_, offload_.get()),
+      state_access_(layout_, table_, states_, *comm_, offload_.get()),
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
   refresh_masters();
@@ -70,14 +74,37 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
                    BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
                                    wire_dtypes(layout_, options_)),
                    queue_, reducer_options(options_));
+  tell_observer();
   say(LogLevel::kInfo,
       "optimizer: stage " + std::to_string(options_.stage()) + " on " +
           std::to_string(comm_->size()) + " ranks (" + std::string(comm_->backend()) + "), " +
           std::to_string(layout_.parameters().size()) + " parameters in " +
           std::to_string(layout_.buckets().size()) + " buckets, " +
           std::to_string(memory().total()) + " bytes on this rank" +
+          (!offload_ ? ""
+                     : ", " + std::to_string(offload_->file_bytes()) + " on the disk in " +
+                           offload_->name()) +
           (options_.deterministic() ? ", sums in the order of the global batch"
                                     : ", sums in any order (deterministic(false))"));
+  if (offload_ && !offload_->is_direct()) {
+    say(LogLevel::kWarning,
+        "optimizer: the file system of the offload folder has no O_DIRECT, so that the page cache "
+        "keeps copies of the state; another folder needs less memory: " +
+            offload_->name());
+  }
+}
+
+void Optimizer::Impl::tell_observer() const {
+  if (clock_.observer() == nullptr) return;
+  OptimizerFacts facts{
+      comm_->rank(), comm_->size(), options_.stage(), std::string(comm_->backend()), {}};
+  const std::vector<DType> wire = wire_dtypes(layout_, options_);
+  for (std::size_t b = 0; b < wire.size(); ++b) {
+    const Bucket& bucket = layout_.buckets()[b];
+    facts.buckets.push_back({reducer_->reduction().name(static_cast<std::int32_t>(b)), bucket.dtype,
+                             wire[b], bucket.numel});
+  }
+  clock_.observer()->begin(facts);
 }
 
 void Optimizer::Impl::say(LogLevel level, const std::string& line) const {
@@ -102,7 +129,9 @@ Optimizer::Impl::~Impl() {
 
 void Optimizer::Impl::require_alive() const {
   ZERO_REQUIRE(!shut_down_, "optimizer: used after shutdown()");
-  if (!dead_because_.empty()) throw CommError(dead_because_);
+  if (dead_because_.empty()) return;
+  if (dead_of_) throw_failure(*dead_of_, dead_because_);
+  throw CommError(dead_because_);
 }
 
 void Optimizer::Impl::require_same_shapes() const {
@@ -118,7 +147,19 @@ void Optimizer::Impl::die(std::string_view consequence, const char* why) {
   throw CommError(std::string(why) + "; " + text);
 }
 
+void Optimizer::Impl::begin_forward() noexcept {
+  if (clock_.observer() != nullptr) forward_begin_ = steady_now();
+}
+
+void Optimizer::Impl::end_forward() {
+  Observer* const observer = clock_.observer();
+  if (observer == nullptr || forward_begin_ == 0) return;
+  observer->observe(
+      {Activity::kForward, Lane::kTraining, -1, 0, std::exchange(forward_begin_, 0), steady_now()});
+}
+
 void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
+  end_forward();
   require_alive();
   replicas_.require_equal("backward");
   ZERO_REQUIRE(loss.defined() && loss.numel() == 1 && loss.is_floating_point(),
@@ -132,11 +173,13 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   ZERO_REQUIRE(refrozen.empty(), refrozen);
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
   reducer_->require_own_gradients();
+  read_ahead();
 
   // The mean over no token is no number: a call without weight must not bring it in.
   const bool hold = *no_sync_depth_ > 0;
   calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight, /*reduced=*/!hold});
   run_autograd(loss, weight, hold);
+  begin_forward();
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
 }
 
@@ -144,6 +187,7 @@ void Optimizer::Impl::run_autograd(const at::Tensor& loss, std::int64_t weight, 
   const double factor = scaler_.scale() * static_cast<double>(weight);
   reducer_->begin_backward({static_cast<std::int64_t>(calls_.size()), windows_ended_ + 1}, hold);
   try {
+    const ObservedScope scope(clock_.observer(), Activity::kBackward, Lane::kTraining);
     if (factor == 1.0) {
       loss.backward();
     } else if (weight > 0) {
@@ -194,7 +238,9 @@ void Optimizer::Impl::refresh_masters() {
     queue_.drain();
     broadcast_from_rank_0(*comm_, owners);
   });
-  parameter_update_.refresh_masters();
+  if (!offload_) return parameter_update_.refresh_masters();
+  settle_offload("masters may be those of other parameters, start again from saved weights",
+                 attempt([this] { parameter_update_.refresh_masters(); }));
 }
 
 at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
@@ -245,6 +291,8 @@ MemoryReport Optimizer::Impl::memory() const {
   for (const NamedTensor& buffer : buffers_) report.buffers += bytes_of(buffer.tensor);
   add_to_report(states_, report);
   report.staging = staging_.bytes();
+  report.offload_ring = offload_ ? offload_->memory_bytes() : 0;
+  report.offloaded = offload_ ? offload_->file_bytes() : 0;
   report.local_sums = reducer_ ? reducer_->local_bytes() : 0;
   return report;
 }
@@ -252,6 +300,7 @@ MemoryReport Optimizer::Impl::memory() const {
 void Optimizer::Impl::shutdown() {
   if (std::exchange(shut_down_, true)) return;
   if (dead_because_.empty()) queue_.drain();
+  offload_.reset();  // gives its room on the disk back; nobody asks for state any more
   if (checkpoint_comm_) checkpoint_comm_->shutdown();
   comm_->shutdown();
 }

@@ -3,7 +3,8 @@
 /// The optimizer behind its public face: the one place that sees reducer, state, vote and update
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
 /// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
-/// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere.
+/// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere,
+/// optimizer_offload.cpp what can go wrong with state on a disk.
 
 #include <atomic>
 #include <cstdint>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "libzero/base/error.h"
+#include "libzero/collective/failure.h"
+#include "libzero/offload/offloaded_state.h"
 #include "libzero/optim/build_plan.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/comm_clock.h"
@@ -42,6 +45,7 @@ class Optimizer::Impl {
   NoSync no_sync();
   /// `fault`: empty, or why the caller cannot step on this rank.
   StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
+  void begin_forward() noexcept;
   void zero_grad();
   void refresh_masters();
   ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
@@ -89,16 +93,36 @@ class Optimizer::Impl {
   void require_alive() const;
   void say(LogLevel level, const std::string& line) const;
   void require_same_shapes() const;
+  void tell_observer() const;
   StepVote make_vote();
+  void wait_for_reductions();
+  StepTally gather_votes(const StepVote& mine);
+  void wait_for_gathers();
+  StepResult end_window(const std::vector<AdamWOptions>& groups, std::string fault);
   void find_nonfinite(StepVote& vote) const;
   void require_sound_window(const StepTally& tally, const std::string& fault,
                             const std::vector<AdamWOptions>& groups);
   void require_reduced(const StepTally& tally) const;
   StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
+  void end_forward();
   void run_autograd(const at::Tensor& loss, std::int64_t weight, bool hold);
   void set_constants(const std::vector<AdamWOptions>& groups);
   void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
-  void update_buckets(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  std::optional<Failure> update_buckets(float gradient_factor,
+                                        const std::vector<AdamWOptions>& groups);
+  /// Null unless state is offloaded. Collective then: where one rank has no room, every rank throws
+  /// its IoError.
+  static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,
+                                                      const std::vector<BucketState>& states,
+                                                      Collective& comm);
+  /// The first blocks of a step are on their way; what fails comes out of step().
+  void read_ahead() noexcept;
+  /// Collective where state is offloaded: throws on every rank, and drops the window, if the first
+  /// blocks did not come on one.
+  void require_first_blocks();
+  /// Collective where state is offloaded: kills the optimizer on every rank, with the same error,
+  /// if one has a failure that cannot be undone.
+  void settle_offload(std::string_view consequence, const std::optional<Failure>& failure);
   static void gather_and_step(void* self, std::int32_t bucket);  ///< A Task's function.
   void submit_gather(std::int32_t bucket);
   void mark_parameters_changed();
@@ -137,6 +161,7 @@ class Optimizer::Impl {
   std::shared_ptr<Collective> comm_;
   std::shared_ptr<Collective> checkpoint_comm_;  // null until the first checkpoint
   std::vector<BucketState> states_;
+  std::unique_ptr<OffloadedState> offload_;  // null: all state lies in states_
   AlignedArray<std::byte> staging_;
   CommClock clock_;
   ParameterUpdate parameter_update_;
@@ -149,8 +174,11 @@ class Optimizer::Impl {
   std::vector<AdamWConstants> constants_;
   float gradient_factor_ = 0;
   bool backward_failed_ = false;
+  Nanoseconds forward_begin_ = 0;         // 0: unknown; kept where there is an observer
+  Nanoseconds last_collective_time_ = 0;  // of the last step
   double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
+  std::optional<Failure::Kind> dead_of_;  // empty: of a CommError
   bool shut_down_ = false;
   TaskQueue queue_;  // its thread uses all of the above: it ends first
   std::optional<GradientReducer> reducer_;
@@ -187,6 +215,8 @@ auto Optimizer::Impl::guarded(std::string_view consequence, Function function) {
     die(consequence, error.what());
   } catch (const ContractError&) {
     discard_window();
+    throw;
+  } catch (const IoError&) {  // offloaded state was to be read: nothing of the window is missing
     throw;
   } catch (...) {  // out of memory in a task, say: what it should have reduced is missing
     backward_failed_ = true;

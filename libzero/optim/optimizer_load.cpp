@@ -50,7 +50,11 @@ struct Optimizer::Impl::PreparedLoad {
 };
 
 LoadTarget Optimizer::Impl::load_target() {
-  return {.layout = layout_, .table = table_, .buffers = buffers_, .states = states_};
+  return {.layout = layout_,
+          .table = table_,
+          .buffers = buffers_,
+          .states = states_,
+          .offload = offload_.get()};
 }
 
 void Optimizer::Impl::require_ready_to_load(const PresentGroups& groups) const {
@@ -158,7 +162,11 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
     discard_window();
     gradient_scale_ = 1;
     LoadTarget target = load_target();
-    load.fresh->put_in_place(target);
+    if (offload_) {
+      settle_offload(kHalfLoaded, attempt([&] { load.fresh->put_in_place(target); }));
+    } else {
+      load.fresh->put_in_place(target);
+    }
     load.fresh.reset();
     gather_parameters();
     if (load.plan.scaler) scaler_.set_state(*load.plan.scaler);
@@ -169,6 +177,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
     if (load.random) set_random_state(*load.random);
     is_equal = are_equal_on_ranks(hash_of_parameters(table_), *checkpoint_comm_);
   } catch (const std::exception& error) {  // of whatever type: some of it is in place
+    if (is_dead()) throw;
     die(kHalfLoaded, error.what());
   }
   if (!is_equal) die(kHalfLoaded, "load: the parameters differ between ranks afterwards");

@@ -27,6 +27,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
                                 .steps_taken = windows_ended_,
                                 .steps_applied = steps_applied_,
                                 .scaler = scaler_.state(),
+                                .offload = offload_.get(),
                                 .refusal = refusal},
                                trainer);
 }

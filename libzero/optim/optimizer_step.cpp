@@ -59,6 +59,7 @@ StepVote Optimizer::Impl::make_vote() {
   if (reducer_->holds()) vote.soundness = Soundness::kUnreduced;
   if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
   vote.stop = stop_requested_.load();
+  vote.collective_time = last_collective_time_;
   vote.calls = calls_;
   return vote;
 }
@@ -126,18 +127,53 @@ StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::st
   label_.begin("step ").add(windows_ended_ + 1).add(" after ");
   label_.add(static_cast<std::int64_t>(calls_.size())).add(" backward calls");
   return guarded(kNothingChanged, [&] {
-    matched([this] { queue_.drain(); });
+    wait_for_reductions();
     StepVote mine = make_vote();
     mine.options = hash_of(groups);
     if (!fault.empty()) mine.soundness = Soundness::kRefused;
-    const StepTally tally = matched(
-        [&] { return clock_.timed([&] { return vote_box_.gather(mine, label_.text()); }); });
+    const StepTally tally = gather_votes(mine);
     require_sound_window(tally, fault, groups);
     return tally;
   });
 }
 
+void Optimizer::Impl::wait_for_reductions() {
+  const ObservedScope scope(clock_.observer(), Activity::kReduceWait, Lane::kTraining);
+  matched([this] { queue_.drain(); });
+}
+
+StepTally Optimizer::Impl::gather_votes(const StepVote& mine) {
+  const auto bytes = static_cast<std::int64_t>(sizeof(std::int64_t)) * VoteBox::words(mine);
+  const StepTally tally = matched([&] {
+    const ObservedScope scope(clock_.observer(), Activity::kVote, Lane::kTraining, -1,
+                              bytes * comm_->size());
+    return clock_.timed([&] { return vote_box_.gather(mine, label_.text()); });
+  });
+  if (Observer* const observer = clock_.observer())
+    observer->collective_times(vote_box_.collective_times());
+  return tally;
+}
+
 StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::string fault) {
+  StepResult result;
+  {
+    const ObservedScope scope(clock_.observer(), Activity::kStep, Lane::kTraining);
+    result = end_window(groups, std::move(fault));
+  }
+  if (Observer* const observer = clock_.observer()) {
+    observer->step_ended(result);
+    forward_begin_ = steady_now();
+  }
+  if (scaler_.exhausted()) {
+    throw Error(
+        "step: gave up after too many skipped steps in a row "
+        "(LossScalerOptions::max_consecutive_skips): " +
+        std::to_string(result.consecutive_skips) + ", the last because " + result.reason);
+  }
+  return result;
+}
+
+StepResult Optimizer::Impl::end_window(const std::vector<AdamWOptions>& groups, std::string fault) {
   const auto start = Clock::now();
   require_alive();
   replicas_.require_equal("step");
@@ -156,6 +192,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   result.deterministic = std::all_of(calls_.begin(), calls_.end(), is_reduced);
   gradient_scale_ = scaler_.scale() * static_cast<double>(tally.weight);
   if (decision.apply) {
+    require_first_blocks();
     compare_replicas(steps_applied_ + 1, "before the update of step ");
     update(decision.gradient_factor, groups);
     ++steps_applied_;
@@ -178,14 +215,9 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   }
   drop_window();
   if (result.applied) compare_replicas(steps_applied_, "after step ");
-  result.comm_seconds = clock_.take();
+  last_collective_time_ = clock_.take();
+  result.comm_seconds = 1e-9 * static_cast<double>(last_collective_time_);
   result.seconds = seconds_since(start);
-  if (scaler_.exhausted()) {
-    throw Error(
-        "step: gave up after too many skipped steps in a row "
-        "(LossScalerOptions::max_consecutive_skips): " +
-        std::to_string(result.consecutive_skips) + ", the last because " + result.reason);
-  }
   return result;
 }
 
@@ -203,12 +235,14 @@ void Optimizer::Impl::compare_replicas(std::int64_t step, const char* when) {
 }
 
 void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptions>& groups) {
+  std::optional<Failure> failure;
   try {
-    update_buckets(gradient_factor, groups);
+    failure = update_buckets(gradient_factor, groups);
   } catch (const std::exception&
                error) {  // of whatever type: some parameters are stepped, others are not
     die(kParametersMixed, error.what());
   }
+  settle_offload(kParametersMixed, failure);
 }
 
 void Optimizer::Impl::set_constants(const std::vector<AdamWOptions>& groups) {
@@ -223,8 +257,9 @@ void Optimizer::Impl::set_constants(const std::vector<AdamWOptions>& groups) {
   }
 }
 
-void Optimizer::Impl::update_buckets(float gradient_factor,
-                                     const std::vector<AdamWOptions>& groups) {
+/// What went wrong with offloaded state on this rank: all ranks make all collectives then, too.
+std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
+                                                       const std::vector<AdamWOptions>& groups) {
   set_constants(groups);
   gradient_factor_ = gradient_factor;
   for (std::size_t b = 0; b < states_.size(); ++b) {
@@ -236,8 +271,14 @@ void Optimizer::Impl::update_buckets(float gradient_factor,
       submit_gather(bucket);
     }
   }
-  queue_.drain();
+  wait_for_gathers();
   mark_parameters_changed();
+  return offload_ ? parameter_update_.finish_offloaded() : std::nullopt;
+}
+
+void Optimizer::Impl::wait_for_gathers() {
+  const ObservedScope scope(clock_.observer(), Activity::kGatherWait, Lane::kTraining);
+  queue_.drain();
 }
 
 void Optimizer::Impl::gather_and_step(void* self, std::int32_t bucket) {

@@ -9,7 +9,8 @@ ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
                                                   const LoadParametersOptions& options) {
   require_alive();
   guarded(kNothingChanged, [this] { matched([this] { queue_.drain(); }); });
-  ParameterLoader loader(layout_, table_, buffers_, states_, *comm_);
+  ParameterLoader loader(layout_, table_, buffers_, states_, *comm_,
+                         ParameterLoader::kPieceElements, offload_.get());
   ParametersReport report;
   try {
     report = together(*comm_, "loading parameters", [&] {
@@ -19,11 +20,13 @@ ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
   } catch (const CommError& error) {
     die(kNothingChanged, error.what());
   }
+  std::optional<Failure> failure;
   try {
-    loader.apply();
+    failure = loader.apply();
   } catch (const std::exception& error) {  // of whatever type: some parameters are new
     die(kParametersMixed, error.what());
   }
+  settle_offload(kParametersMixed, failure);
   discard_window();
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();

@@ -9,13 +9,16 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "libzero/base/log.h"
+#include "libzero/offload/offload.h"
 #include "libzero/optim/loss_scaler.h"
+#include "libzero/optim/observer.h"
 
 namespace zero {
 
@@ -85,12 +88,19 @@ struct Options {
   /// checkpoint in place. Costs two readings of the model and a tiny all-reduce
   /// (docs/determinism.md).
   TORCH_ARG(std::int64_t, checksum_every) = 0;
+  /// Where masters of 16-bit parameters and both moments lie: Offload::kDisk(folder) keeps them in
+  /// a file and a few blocks of them in memory, with the same bits (docs/offload.md). The kind must
+  /// be the same on every rank, the folder need not.
+  TORCH_ARG(Offload, offload) = {};
   /// How long ranks wait for one another in save(), load() and Checkpointer, so that a slow disk is
   /// not taken for a dead rank; where the communicator's own timeout is longer, that counts.
   TORCH_ARG(std::chrono::milliseconds, checkpoint_timeout) = std::chrono::minutes(30);
   /// Told how the model was laid out, of skipped steps, and of leaving without shutdown(), on every
   /// rank that has one. Default: nobody.
   TORCH_ARG(LogSink, log) = nullptr;
+  /// Told what the optimizer does from when to when (docs/observability.md); of this rank alone,
+  /// and of one optimizer at a time. Default: nobody, at the cost of a branch here and there.
+  TORCH_ARG(std::shared_ptr<Observer>, observer) = nullptr;
 };
 
 }  // namespace zero

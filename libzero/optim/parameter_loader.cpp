@@ -83,13 +83,14 @@ std::int64_t overflowed_in(const std::string& from, std::span<const std::byte> v
 ParameterLoader::ParameterLoader(const Layout& layout, ParameterTable& table,
                                  const std::vector<NamedTensor>& buffers,
                                  std::vector<BucketState>& states, Collective& comm,
-                                 std::int64_t piece_elements)
+                                 std::int64_t piece_elements, OffloadedState* offload)
     : layout_(layout),
       table_(table),
       buffers_(buffers),
       states_(states),
       comm_(comm),
-      piece_elements_(piece_elements) {}
+      piece_elements_(piece_elements),
+      offload_(offload) {}
 
 at::Tensor ParameterLoader::tensor_of(std::int64_t target) const {
   const auto index = static_cast<std::size_t>(target);
@@ -207,12 +208,20 @@ ParametersReport ParameterLoader::stage(const std::function<std::unique_ptr<Weig
 void ParameterLoader::write_masters(const Piece& piece, const float* values) {
   const Slot slot = layout_.slot(static_cast<std::int32_t>(piece.target));
   BucketState& state = states_[static_cast<std::size_t>(slot.bucket)];
-  if (state.master.size() == 0) return;  // float32: the parameter is its own master
+  const DType dtype = layout_.buckets()[static_cast<std::size_t>(slot.bucket)].dtype;
+  if (dtype == DType::kFloat32) return;  // the parameter is its own master
   const std::int64_t begin = std::max(slot.offset + piece.begin, state.stepped.begin);
   const std::int64_t end = std::min(slot.offset + piece.end, state.stepped.end);
   if (begin >= end) return;
   const float* const first = values + (begin - slot.offset - piece.begin);
-  std::copy(first, first + (end - begin), state.master.data() + (begin - state.stepped.begin));
+  if (offload_ == nullptr) {
+    std::copy(first, first + (end - begin), state.master.data() + (begin - state.stepped.begin));
+  } else if (!failure_) {
+    failure_ = attempt([&] {
+      offload_->write(slot.bucket, OffloadedArray::kMaster, begin - state.stepped.begin,
+                      {first, static_cast<std::size_t>(end - begin)});
+    });
+  }
 }
 
 void ParameterLoader::apply_piece(const Piece& piece, const std::byte* values,
@@ -230,7 +239,7 @@ void ParameterLoader::apply_piece(const Piece& piece, const std::byte* values,
   write_masters(piece, reinterpret_cast<const float*>(values));
 }
 
-void ParameterLoader::apply() {
+std::optional<Failure> ParameterLoader::apply() {
   const at::NoGradGuard no_grad;
   std::vector<std::byte> buffer;
   at::Tensor whole;  // the present target, row-major
@@ -253,6 +262,8 @@ void ParameterLoader::apply() {
     std::vector<std::byte>().swap(staged_[i]);
   }
   staged_.clear();
+  if (offload_ != nullptr && !failure_) failure_ = attempt([this] { offload_->flush(); });
+  return failure_;
 }
 
 }  // namespace zero

@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "libzero/collective/collective.h"
+#include "libzero/collective/failure.h"
 #include "libzero/layout/layout.h"
+#include "libzero/offload/offloaded_state.h"
 #include "libzero/optim/load_parameters.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
@@ -28,7 +31,8 @@ class ParameterLoader {
 
   ParameterLoader(const Layout& layout, ParameterTable& table,
                   const std::vector<NamedTensor>& buffers, std::vector<BucketState>& states,
-                  Collective& comm, std::int64_t piece_elements = kPieceElements);
+                  Collective& comm, std::int64_t piece_elements = kPieceElements,
+                  OffloadedState* offload = nullptr);
 
   /// Collective. `open` is called on rank 0 alone, whose options count. Changes nothing but this.
   /// Throws, on every rank alike, what `open` or reading threw, ContractError with everything that
@@ -37,8 +41,9 @@ class ParameterLoader {
                          const LoadParametersOptions& options);
 
   /// Collective, once after stage(): parameters, masters and buffers become what was read. Throws
-  /// CommError: some are changed, others are not.
-  void apply();
+  /// CommError: some are changed, others are not. The first failure of offloaded masters on this
+  /// rank, of which the others do not know.
+  std::optional<Failure> apply();
 
  private:
   struct Piece {
@@ -64,6 +69,8 @@ class ParameterLoader {
   std::vector<BucketState>& states_;
   Collective& comm_;
   std::int64_t piece_elements_;
+  OffloadedState* offload_;  // null: masters lie in `states_`
+  std::optional<Failure> failure_;
   std::vector<Piece> pieces_;
   std::vector<std::vector<std::byte>> staged_;  // by piece; empty unless it is mine
   std::int64_t overflowed_ = 0;                 // rank 0 only

@@ -7,49 +7,69 @@ namespace zero {
 
 ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table,
                                  std::vector<BucketState>& states, Collective& comm,
-                                 AlignedArray<std::byte>& staging, CommClock& clock)
+                                 AlignedArray<std::byte>& staging, CommClock& clock,
+                                 OffloadedState* offload)
     : layout_(layout),
       table_(table),
       states_(states),
       comm_(comm),
       staging_(staging),
-      clock_(clock) {}
+      clock_(clock),
+      offload_(offload) {}
 
 void ParameterUpdate::step_bucket(std::int32_t bucket, float gradient_factor,
                                   const std::vector<AdamWConstants>& constants) {
+  const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kTraining, bucket);
+  if (offload_ != nullptr) return step_offloaded_bucket(bucket, gradient_factor, constants);
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (const Segment& segment : state.stepped_segments) {
     const std::int64_t at = segment.bucket_begin - state.owned.begin;
-    step_segment(segment, state, state.accumulator.data() + at, gradient_factor, constants,
-                 on_threads_);
+    step_segment(segment, state_of(segment, state), state.accumulator.data() + at, gradient_factor,
+                 constants, &on_threads_);
   }
 }
 
-template <typename Step>
-void ParameterUpdate::step_segment(const Segment& segment, BucketState& state,
+ParameterUpdate::StateRun ParameterUpdate::state_of(const Segment& segment, BucketState& state) {
+  const std::int64_t at = segment.bucket_begin - state.stepped.begin;
+  return {state.master.size() > 0 ? state.master.data() + at : nullptr, state.exp_avg.data() + at,
+          state.exp_avg_sq.data() + at};
+}
+
+void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state,
                                    const float* gradient, float gradient_factor,
-                                   const std::vector<AdamWConstants>& constants, Step&& step) {
+                                   const std::vector<AdamWConstants>& constants,
+                                   ThreadedStep* on_threads) {
   at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(segment.parameter)];
   const ParameterSpec& spec = table_.specs[static_cast<std::size_t>(segment.parameter)];
-  const std::int64_t at = segment.bucket_begin - state.stepped.begin;
-  float* const exp_avg = state.exp_avg.data() + at;
-  float* const exp_avg_sq = state.exp_avg_sq.data() + at;
   WritableRun parameter(tensor, segment.parameter_begin, segment.numel);
   AdamWRun run;
   run.gradient = gradient;
   run.gradient_factor = gradient_factor;
-  run.exp_avg = exp_avg;
-  run.exp_avg_sq = exp_avg_sq;
+  run.exp_avg = state.exp_avg;
+  run.exp_avg_sq = state.exp_avg_sq;
   run.n = segment.numel;
   if (spec.dtype == DType::kFloat32) {
     run.master = static_cast<float*>(parameter.data());
   } else {
-    run.master = state.master.data() + at;
+    run.master = state.master;
     run.low_precision = parameter.data();
     run.low_precision_dtype = spec.dtype;
   }
-  step(constants[static_cast<std::size_t>(spec.group)], run);
+  const AdamWConstants& group = constants[static_cast<std::size_t>(spec.group)];
+  if (on_threads != nullptr) {
+    (*on_threads)(group, run);
+  } else {
+    adamw_step(group, run);
+  }
   parameter.finish();
+}
+
+/// Runs a collective on the communication thread.
+template <typename Call>
+void ParameterUpdate::collect(std::int32_t bucket, std::int64_t bytes, Call call) {
+  const ObservedScope scope(clock_.observer(), Activity::kGather, Lane::kCommunication, bucket,
+                            bytes);
+  clock_.timed(call);
 }
 
 void ParameterUpdate::gather_bucket(std::int32_t bucket) {
@@ -68,7 +88,7 @@ void ParameterUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece
                   segment.parameter_begin, segment.numel, base + staged * item);
   }
   label_.begin("parameters, bucket ").add(bucket);
-  clock_.timed([&] {
+  collect(bucket, piece.count * comm_.size() * item, [&] {
     comm_
         .all_gather({base + comm_.rank() * piece.count * item, piece.count, dtype},
                     {base, piece.count * comm_.size(), dtype}, label_.text())
@@ -84,10 +104,18 @@ void ParameterUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece
 void ParameterUpdate::gather_and_step_bucket(std::int32_t bucket, float gradient_factor,
                                              const std::vector<AdamWConstants>& constants) {
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
-  for (const BucketPiece& piece : state.pieces) {
+  for (std::size_t i = 0; i < state.pieces.size(); ++i) {
+    const BucketPiece& piece = state.pieces[i];
     const float* const gradient = gather_gradient(bucket, piece);
-    for (const auto& [segment, rank, staged] : piece.runs)
-      step_segment(segment, state, gradient + staged, gradient_factor, constants, adamw_step);
+    const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kCommunication, bucket);
+    if (offload_ != nullptr) {
+      step_offloaded_piece(bucket, i, gradient, gradient_factor, constants);
+      continue;
+    }
+    for (const auto& [segment, rank, staged] : piece.runs) {
+      step_segment(segment, state_of(segment, state), gradient + staged, gradient_factor,
+                   constants);
+    }
   }
 }
 
@@ -96,7 +124,7 @@ const float* ParameterUpdate::gather_gradient(std::int32_t bucket, const BucketP
   const BucketState& state = states_[static_cast<std::size_t>(bucket)];
   auto* const base = reinterpret_cast<float*>(staging_.data());
   label_.begin("summed gradients, bucket ").add(bucket);
-  clock_.timed([&] {
+  collect(bucket, piece.count * comm_.size() * size_of(DType::kFloat32), [&] {
     comm_
         .all_gather({state.accumulator.data() + piece.begin, piece.count, DType::kFloat32},
                     {base, piece.count * comm_.size(), DType::kFloat32}, label_.text())
@@ -108,6 +136,7 @@ const float* ParameterUpdate::gather_gradient(std::int32_t bucket, const BucketP
 void ParameterUpdate::refresh_masters() {
   for (std::size_t b = 0; b < states_.size(); ++b) {
     BucketState& state = states_[b];
+    if (offload_ != nullptr) refresh_offloaded_masters(static_cast<std::int32_t>(b));
     if (state.master.size() == 0) continue;
     for (const Segment& segment : state.stepped_segments) {
       const auto p = static_cast<std::size_t>(segment.parameter);
@@ -117,6 +146,7 @@ void ParameterUpdate::refresh_masters() {
                     DType::kFloat32, segment.numel);
     }
   }
+  if (offload_ != nullptr) offload_->flush();
 }
 
 }  // namespace zero

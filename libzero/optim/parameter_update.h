@@ -3,11 +3,14 @@
 /// Steps one rank's part of the parameters and brings the parts together again.
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "libzero/collective/collective.h"
+#include "libzero/collective/failure.h"
 #include "libzero/kernels/adamw.h"
 #include "libzero/layout/layout.h"
+#include "libzero/offload/offloaded_state.h"
 #include "libzero/optim/aligned_array.h"
 #include "libzero/optim/comm_clock.h"
 #include "libzero/optim/label.h"
@@ -23,7 +26,8 @@ namespace zero {
 class ParameterUpdate {
  public:
   ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-                  Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock);
+                  Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock,
+                  OffloadedState* offload = nullptr);
 
   /// One AdamW step of the bucket's owned interval (stages 1 and 2). The raw sums of its gradients
   /// are multiplied by `gradient_factor`. constants: one per parameter group. Uses LibTorch's
@@ -38,14 +42,31 @@ class ParameterUpdate {
   void gather_and_step_bucket(std::int32_t bucket, float gradient_factor,
                               const std::vector<AdamWConstants>& constants);
 
-  /// Masters of 16-bit parameters := parameters.
+  /// Masters of 16-bit parameters := parameters. Throws IoError if they are offloaded.
   void refresh_masters();
 
+  /// After all buckets, where state is offloaded: waits until it is written. The first thing that
+  /// went wrong since the last call; from then on nothing was stepped, but the collectives went on.
+  std::optional<Failure> finish_offloaded();
+
  private:
-  template <typename Step>
-  void step_segment(const Segment& segment, BucketState& state, const float* gradient,
+  struct StateRun {
+    float* master;  ///< Not used for float32 parameters.
+    float* exp_avg;
+    float* exp_avg_sq;
+  };
+  static StateRun state_of(const Segment& segment, BucketState& state);
+  /// `on_threads`: null, or whose threads to use.
+  void step_segment(const Segment& segment, const StateRun& state, const float* gradient,
                     float gradient_factor, const std::vector<AdamWConstants>& constants,
-                    Step&& step);
+                    ThreadedStep* on_threads = nullptr);
+  void step_offloaded_bucket(std::int32_t bucket, float gradient_factor,
+                             const std::vector<AdamWConstants>& constants);
+  void step_offloaded_piece(std::int32_t bucket, std::size_t piece, const float* gradient,
+                            float gradient_factor, const std::vector<AdamWConstants>& constants);
+  void refresh_offloaded_masters(std::int32_t bucket);
+  template <typename Call>
+  void collect(std::int32_t bucket, std::int64_t bytes, Call call);
   void gather_piece(std::int32_t bucket, const BucketPiece& piece);
   const float* gather_gradient(std::int32_t bucket, const BucketPiece& piece);
 
@@ -55,6 +76,8 @@ class ParameterUpdate {
   Collective& comm_;
   AlignedArray<std::byte>& staging_;
   CommClock& clock_;
+  OffloadedState* offload_;  // null: state lies in `states_`
+  std::optional<Failure> offload_failure_;
   ThreadedStep on_threads_;  // of the thread that trains
   Label label_;              // of the communication thread
 };

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <span>
 
+#include "libzero/base/checksum.h"
 #include "libzero/base/error.h"
 #include "libzero/collective/messages.h"
-#include "libzero/optim/checksum.h"
 
 namespace zero {
 namespace {

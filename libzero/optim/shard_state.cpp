@@ -60,17 +60,16 @@ std::int64_t arena_slack(const BucketState& state) {
 }  // namespace
 
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
-                                            int world_size) {
+                                            int world_size, bool offloaded) {
   std::vector<Sizes> sizes;
   std::int64_t room = 0;
   const auto buckets = static_cast<std::int32_t>(layout.buckets().size());
   for (std::int32_t b = 0; b < buckets; ++b) {
     const Interval owned = layout.shard(b, rank, world_size);
-    const std::int64_t stepped = stepped_of(layout, b, stage, owned).size();
+    const std::int64_t kept = offloaded ? 0 : stepped_of(layout, b, stage, owned).size();
     const bool is_own_master =
         layout.buckets()[static_cast<std::size_t>(b)].dtype == DType::kFloat32;
-    sizes.push_back(
-        {layout.padded_shard_numel(b, world_size), is_own_master ? 0 : stepped, stepped});
+    sizes.push_back({layout.padded_shard_numel(b, world_size), is_own_master ? 0 : kept, kept});
     room += sizes.back().room();
   }
   const auto arena = std::make_shared<Arena>(room);

@@ -21,16 +21,19 @@ struct BucketState {
   std::vector<Segment> stepped_segments;  ///< Of `stepped`.
   std::vector<BucketPiece> pieces;        ///< How the bucket travels.
   ArenaArray<float>
-      accumulator;           ///< Padded to the collective's slice; zeros beyond the owned interval.
-  ArenaArray<float> master;  ///< Empty for float32 buckets: the parameter is its own master.
+      accumulator;  ///< Padded to the collective's slice; zeros beyond the owned interval.
+  /// Empty for float32 buckets, where the parameter is its own master, and where these three are
+  /// offloaded.
+  ArenaArray<float> master;
   ArenaArray<float> exp_avg;
   ArenaArray<float> exp_avg_sq;
   std::vector<double> block_sums;  ///< Sum of squares of each kNormBlock of the accumulator.
 };
 
 /// All arrays of all buckets lie in one arena, in the order in which a step walks over them.
+/// `offloaded`: without masters and moments, which lie elsewhere.
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
-                                            int world_size);
+                                            int world_size, bool offloaded = false);
 
 /// Adds accumulator with its block sums, master and moments to the report, elements of parameters
 /// apart from holes and padding.

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "libzero/base/error.h"
+#include "libzero/collective/all_or_none.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -28,11 +30,19 @@ float* state_values(BucketState& state, StateKind kind, const Segment& segment) 
   throw ContractError("optimizer: not a kind of state: " + std::to_string(static_cast<int>(kind)));
 }
 
+std::optional<OffloadedArray> offloaded_array(StateKind kind, DType dtype) {
+  if (kind == StateKind::kExpAvg) return OffloadedArray::kExpAvg;
+  if (kind == StateKind::kExpAvgSq) return OffloadedArray::kExpAvgSq;
+  if (kind == StateKind::kMaster && dtype != DType::kFloat32) return OffloadedArray::kMaster;
+  return std::nullopt;
+}
+
 }  // namespace
 
 StateAccess::StateAccess(const Layout& layout, ParameterTable& table,
-                         std::vector<BucketState>& states, Collective& comm)
-    : layout_(layout), table_(table), states_(states), comm_(comm) {}
+                         std::vector<BucketState>& states, Collective& comm,
+                         OffloadedState* offload)
+    : layout_(layout), table_(table), states_(states), comm_(comm), offload_(offload) {}
 
 std::int32_t StateAccess::owner_index(const std::string& name) const {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
@@ -67,10 +77,10 @@ at::Tensor StateAccess::gather(const std::string& name, StateKind kind) {
   std::vector<float> all(static_cast<std::size_t>(largest) * parts.size());
   float* const mine = all.data() + comm_.rank() * largest;
   const Segment& own = parts[static_cast<std::size_t>(comm_.rank())];
-  if (own.numel > 0) {
-    visit_segment(kind, own, [&](const ShardView& view) {
-      std::copy(view.values.begin(), view.values.end(), mine);
-    });
+  if (offload_ == nullptr) {
+    copy_own(kind, own, mine);
+  } else {  // a disk can fail on one rank
+    all_or_none(comm_, "state of " + name, [&] { copy_own(kind, own, mine); });
   }
   comm_
       .all_gather({mine, largest, DType::kFloat32},
@@ -85,6 +95,13 @@ at::Tensor StateAccess::gather(const std::string& name, StateKind kind) {
   return result;
 }
 
+void StateAccess::copy_own(StateKind kind, const Segment& segment, float* to) {
+  if (segment.numel == 0) return;
+  visit_segment(kind, segment, [&](const ShardView& view) {
+    std::copy(view.values.begin(), view.values.end(), to + (view.begin - segment.parameter_begin));
+  });
+}
+
 void StateAccess::for_each_shard(StateKind kind,
                                  const std::function<void(const ShardView&)>& visit) {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
@@ -93,11 +110,28 @@ void StateAccess::for_each_shard(StateKind kind,
     const Segment segment = owned_segment(parameter, comm_.rank());
     if (segment.numel > 0) visit_segment(kind, segment, visit);
   }
+  if (offload_ != nullptr) offload_->flush();
+}
+
+void StateAccess::visit_offloaded(OffloadedArray array, const Segment& segment,
+                                  const std::function<void(const ShardView&)>& visit) {
+  const std::int32_t bucket = layout_.slot(segment.parameter).bucket;
+  const std::int64_t first =
+      segment.bucket_begin - states_[static_cast<std::size_t>(bucket)].stepped.begin;
+  const std::string& name = table_.specs[static_cast<std::size_t>(segment.parameter)].name;
+  offload_->visit(bucket, array, first, first + segment.numel,
+                  [&](std::int64_t at, std::span<float> values) {
+                    const std::int64_t begin = segment.parameter_begin + (at - first);
+                    visit({name, segment.parameter, begin,
+                           begin + static_cast<std::int64_t>(values.size()), values});
+                  });
 }
 
 void StateAccess::visit_segment(StateKind kind, const Segment& segment,
                                 const std::function<void(const ShardView&)>& visit) {
   const auto p = static_cast<std::size_t>(segment.parameter);
+  const auto array = offloaded_array(kind, table_.specs[p].dtype);
+  if (offload_ != nullptr && array) return visit_offloaded(*array, segment, visit);
   BucketState& state = states_[static_cast<std::size_t>(layout_.slot(segment.parameter).bucket)];
   float* const values = state_values(state, kind, segment);
   const auto show = [&](float* data) {

@@ -9,7 +9,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kFlagsAt = ExactSum::kWords;
-constexpr std::size_t kCallsAt = kFlagsAt + 7;
+constexpr std::size_t kCallsAt = kFlagsAt + 8;
 
 std::uint64_t pattern_of(std::span<const BackwardCall> calls) {
   Fnv1a hash;
@@ -26,6 +26,7 @@ void encode(const StepVote& vote, std::vector<std::int64_t>& words) {
   words.push_back(std::bit_cast<std::int64_t>(vote.options));
   words.push_back(vote.stop ? 1 : 0);
   words.push_back(std::bit_cast<std::int64_t>(pattern_of(vote.calls)));
+  words.push_back(vote.collective_time);
   for (const BackwardCall& call : vote.calls) {
     words.push_back(std::bit_cast<std::int64_t>(call.loss));
     words.push_back(call.weight);
@@ -68,6 +69,10 @@ void add_losses(StepTally& tally, const std::vector<std::int64_t>& all, std::siz
 
 }  // namespace
 
+std::int64_t VoteBox::words(const StepVote& vote) noexcept {
+  return static_cast<std::int64_t>(kCallsAt + 2 * vote.calls.size());
+}
+
 StepTally VoteBox::gather(const StepVote& vote, std::string_view label) {
   encode(vote, mine_);
   const std::size_t stride = mine_.size();
@@ -83,6 +88,7 @@ StepTally VoteBox::gather(const StepVote& vote, std::string_view label) {
     const std::span<const std::int64_t> words(all_.data() + rank * stride, stride);
     total.merge(words.first(ExactSum::kWords));
     add_flags(tally, words, static_cast<int>(rank));
+    times_[rank] = words[kFlagsAt + 7];
     if (words[kFlagsAt + 4] != all_[kFlagsAt + 4] && tally.odd_rank < 0)
       tally.odd_rank = static_cast<int>(rank);
     if (words[kFlagsAt + 6] != all_[kFlagsAt + 6] && tally.odd_pattern_rank < 0)

@@ -38,6 +38,7 @@ struct StepVote {
   Soundness soundness = Soundness::kSound;
   std::uint64_t options = 0;  ///< Hash of the parameter groups' options, which must be alike.
   bool stop = false;          ///< This rank asks everybody to save and leave.
+  std::int64_t collective_time = 0;     ///< Nanoseconds that collectives took in the step before.
   std::span<const BackwardCall> calls;  ///< In order; as many on every rank.
 };
 
@@ -60,16 +61,23 @@ struct StepTally {
 /// Keeps the memory that votes travel in.
 class VoteBox {
  public:
-  explicit VoteBox(Collective& comm) : comm_(comm) {}
+  explicit VoteBox(Collective& comm) : comm_(comm), times_(static_cast<std::size_t>(comm.size())) {}
 
   /// Collective. Ranks with different numbers of calls get a ContractError that says each one's
   /// (see `label`).
   StepTally gather(const StepVote& vote, std::string_view label);
 
+  /// 64-bit words that a vote takes.
+  static std::int64_t words(const StepVote& vote) noexcept;
+
+  /// By rank, of the votes gathered last.
+  std::span<const std::int64_t> collective_times() const noexcept { return times_; }
+
  private:
   Collective& comm_;
   std::vector<std::int64_t> mine_;
   std::vector<std::int64_t> all_;
+  std::vector<std::int64_t> times_;
 };
 
 }  // namespace zero

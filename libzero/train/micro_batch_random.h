@@ -2,11 +2,9 @@
 
 /// Random numbers that belong to a micro-batch, not to the rank that computes it.
 
-#include <ATen/core/Generator.h>
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
-#include <vector>
+
+#include "libzero/train/generator_states.h"
 
 namespace zero {
 
@@ -33,11 +31,7 @@ class MicroBatchRandom {
   MicroBatchRandom& operator=(const MicroBatchRandom&) = delete;
 
  private:
-  struct Saved {
-    at::Generator generator;
-    at::Tensor state;
-  };
-  std::vector<Saved> saved_;
+  GeneratorStates before_;
 };
 
 /// What the generators are seeded with: 64 bits that depend on every bit of the arguments, the same

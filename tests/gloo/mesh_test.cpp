@@ -70,7 +70,7 @@ class HandDriven {
   std::deque<Lane> lanes_;
 };
 
-std::string what_of(Mesh& mesh, Operation operation, const Mesh::Body& body) {
+std::string what_of(Mesh& mesh, Operation operation, Mesh::Body body) {
   try {
     mesh.run(mesh.describe_next(operation, "bucket 7"), {}, body);
     return "";
@@ -103,7 +103,7 @@ class BadStore : public KeyValueStore {
   int gets_ = 0;
 };
 
-void nothing(Transfers&, const RollCall&) {}
+constexpr auto nothing = [](Transfers&, const RollCall&) {};
 
 TEST_F(MeshTest, NobodyLeavesAMismatchBeforeEverybodyKnowsOfIt) {
   const auto leaves_at_once = [&](int rank) {

@@ -103,6 +103,22 @@ TEST(MiniGpt, DropoutDrawsInTrainingAlone) {
   EXPECT_TRUE(torch::equal(loss_with(0.5, false, 1), without));
 }
 
+TEST(MiniGpt, RecomputedBlocksGiveTheGradientsOfKeptOnes) {
+  std::vector<std::vector<torch::Tensor>> gradients;
+  for (const bool recompute : {false, true}) {
+    ModelOptions options = kOptions;
+    options.dropout = 0.3;
+    options.recompute = recompute;
+    torch::manual_seed(1);
+    MiniGpt model(options);
+    model->loss(torch::arange(4 * 33).view({4, 33}) * 11 % 256).backward();
+    auto& of_model = gradients.emplace_back();
+    for (const auto& parameter : model->parameters()) of_model.push_back(parameter.grad());
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i)
+    EXPECT_TRUE(torch::equal(gradients[0][i], gradients[1][i])) << i;
+}
+
 TEST(MiniGpt, WithoutDropoutNoRandomNumberIsDrawn) {
   loss_with(0, true, 5);
   const torch::Tensor after = torch::rand({4});

@@ -20,8 +20,13 @@ class TrainingThread {
 void enter_library() noexcept;
 void leave_library() noexcept;
 
+/// From now on allocations made below a function whose mangled name begins with `prefix` count as
+/// excused. The function must be a shared library's own. Lives as long as the process; call once.
+void excuse_functions(const char* prefix);
+
 struct Costs {
   std::int64_t allocations = 0;  ///< By whichever thread, where they count.
+  std::int64_t excused = 0;      ///< Apart from those.
   std::int64_t faults = 0;       ///< Minor page faults of training threads inside the library.
 };
 

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -57,6 +58,7 @@ struct JobOptions {
   int seed = 0;  ///< Other numbers begin with other values everywhere.
   double lr = 1e-2;
   std::int64_t bucket_bytes = 50'000;
+  std::function<void(Options&)> configure = {};  ///< Has the last word. May be empty.
 };
 
 inline Options options_of(const JobOptions& job) {
@@ -65,7 +67,9 @@ inline Options options_of(const JobOptions& job) {
   LossScalerOptions scaler;
   scaler.initial_scale = 1 << 16;  // float16 skips some of the first steps and takes others
   scaler.growth_interval = 3;
-  return options.loss_scaler(scaler);
+  options.loss_scaler(scaler);
+  if (job.configure) job.configure(options);
+  return options;
 }
 
 /// LibTorch's generator belongs to the process: ranks that are threads take turns.
@@ -160,9 +164,11 @@ inline void on_jobs(int world_size, const JobOptions& options,
   });
 }
 
-/// After `steps` windows, the same at every stage and world size. Calculated once.
+/// After `steps` windows, the same at every stage and world size. Calculated once; any rank.
 inline const Image& twin_image(torch::Dtype dtype, std::int64_t steps) {
+  static std::mutex mutex;
   static std::map<std::pair<int, std::int64_t>, Image> images;
+  const std::lock_guard lock(mutex);
   Image& image = images[{static_cast<int>(dtype), steps}];
   if (image.empty()) {
     on_jobs(1, {.stage = 0, .dtype = dtype}, [&](Job& job) {

@@ -1,4 +1,4 @@
-#include "libzero/optim/checksum.h"
+#include "libzero/base/checksum.h"
 
 #include <array>
 #include <cstring>

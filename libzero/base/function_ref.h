@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace zero::shm {
+namespace zero {
 
 template <class Signature>
 class FunctionRef;
@@ -34,4 +34,4 @@ class FunctionRef<Result(Arguments...)> {
   Result (*call_)(void* context, Arguments... arguments) = nullptr;
 };
 
-}  // namespace zero::shm
+}  // namespace zero

@@ -1,0 +1,64 @@
+#include "backends/nccl/device.h"
+
+#include <string>
+#include <utility>
+
+namespace zero::nccl {
+
+void check_cuda(const Apis& apis, int error, const char* function) {
+  if (error == kCudaSuccess) return;
+  apis.cuda.get_last_error();  // or it would be taken for a later call's
+  throw Broken(std::string(function) + " gave error " + std::to_string(error) + " (" +
+               apis.cuda.get_error_string(error) + ")");
+}
+
+OnDevice::OnDevice(const Apis& apis, int device) : apis_(apis) {
+  check_cuda(apis_, apis_.cuda.get_device(&before_), "cudaGetDevice");
+  check_cuda(apis_, apis_.cuda.set_device(device), "cudaSetDevice");
+}
+
+OnDevice::~OnDevice() { apis_.cuda.set_device(before_); }
+
+Stream::Stream(ApisPtr apis) : apis_(std::move(apis)) {
+  check_cuda(*apis_, apis_->cuda.stream_create_with_flags(&stream_, kCudaStreamNonBlocking),
+             "cudaStreamCreateWithFlags");
+}
+
+Stream::~Stream() {
+  if (stream_ != nullptr) apis_->cuda.stream_destroy(stream_);
+}
+
+bool Stream::idle() const noexcept { return apis_->cuda.stream_query(stream_) != kCudaNotReady; }
+
+Event::Event(ApisPtr apis) : apis_(std::move(apis)) {
+  check_cuda(*apis_, apis_->cuda.event_create_with_flags(&event_, kCudaEventDisableTiming),
+             "cudaEventCreateWithFlags");
+}
+
+Event::~Event() { apis_->cuda.event_destroy(event_); }
+
+void Event::record(CudaStream stream) {
+  check_cuda(*apis_, apis_->cuda.event_record(event_, stream), "cudaEventRecord");
+}
+
+void Event::make_wait(CudaStream stream) const {
+  check_cuda(*apis_, apis_->cuda.stream_wait_event(stream, event_, 0), "cudaStreamWaitEvent");
+}
+
+bool Event::done() const {
+  const int error = apis_->cuda.event_query(event_);
+  if (error == kCudaNotReady) return false;
+  check_cuda(*apis_, error, "cudaEventQuery");
+  return true;
+}
+
+DeviceMemory::DeviceMemory(ApisPtr apis, std::int64_t bytes)
+    : apis_(std::move(apis)), bytes_(bytes) {
+  check_cuda(*apis_, apis_->cuda.malloc(&memory_, static_cast<std::size_t>(bytes)), "cudaMalloc");
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (memory_ != nullptr) apis_->cuda.free(memory_);
+}
+
+}  // namespace zero::nccl

@@ -1,0 +1,88 @@
+#pragma once
+
+/// Owners of what the CUDA runtime hands out, for one device. Each keeps the table of functions
+/// alive. Destructors never throw; what a device that hangs would block on is left to leak.
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+
+#include "backends/nccl/libraries.h"
+
+namespace zero::nccl {
+
+using ApisPtr = std::shared_ptr<const Apis>;
+
+/// What a call of CUDA or NCCL answered when it failed, in words.
+class Broken : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws Broken: "cudaMalloc gave error 2 (out of memory)".
+void check_cuda(const Apis& apis, int error, const char* function);
+
+/// Makes `device` this thread's own for as long as it lives.
+class OnDevice {
+ public:
+  OnDevice(const Apis& apis, int device);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  const Apis& apis_;
+  int before_ = 0;
+};
+
+class Stream {
+ public:
+  explicit Stream(ApisPtr apis);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  CudaStream get() const noexcept { return stream_; }
+  bool idle() const noexcept;
+  void abandon() noexcept { stream_ = nullptr; }
+
+ private:
+  ApisPtr apis_;
+  CudaStream stream_ = nullptr;
+};
+
+class Event {
+ public:
+  explicit Event(ApisPtr apis);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(CudaStream stream);
+  void make_wait(CudaStream stream) const;
+  /// All work before record() has ended. Throws Broken where the device has failed.
+  bool done() const;
+
+ private:
+  ApisPtr apis_;
+  CudaEvent event_ = nullptr;
+};
+
+class DeviceMemory {
+ public:
+  DeviceMemory(ApisPtr apis, std::int64_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  void* get() const noexcept { return memory_; }
+  std::int64_t bytes() const noexcept { return bytes_; }
+  void abandon() noexcept { memory_ = nullptr; }
+
+ private:
+  ApisPtr apis_;
+  std::int64_t bytes_;
+  void* memory_ = nullptr;
+};
+
+}  // namespace zero::nccl

@@ -1,0 +1,61 @@
+#pragma once
+
+/// How payload in the GPU's memory moves and is added up. Puts work on the link's stream and
+/// returns; nothing here waits for it, but for epilogues.
+
+#include <cstdint>
+#include <functional>
+
+#include "backends/nccl/link.h"
+#include "libzero/collective/collective.h"
+
+namespace zero::nccl {
+
+/// Not thread-safe. All functions throw what Link throws, and Broken. What is in flight uses this
+/// object's memory in the order of the stream.
+class Payload {
+ public:
+  /// `scratch_bytes`: what is received and not added up yet; at least a block of the norm's pieces
+  /// for each rank is taken.
+  Payload(Link& link, std::int64_t scratch_bytes, bool deterministic);
+
+  /// A deadline for each wait inside a call.
+  using Deadline = std::function<Clock::time_point()>;
+
+  void reduce_scatter(const ConstBuffer& in, const Buffer& out, const ReduceScatterOptions& options,
+                      const Deadline& deadline);
+  void all_gather(const ConstBuffer& in, const Buffer& out, const Deadline& deadline);
+  void all_reduce(const Buffer& data, ReduceOp op, const Deadline& deadline);
+  void broadcast(const Buffer& data, int root, const Deadline& deadline);
+
+  /// Groups of calls that NCCL has taken so far.
+  std::int64_t launches() const noexcept { return launches_; }
+
+  /// Bytes of GPU memory that this object holds.
+  std::int64_t scratch_bytes() const noexcept { return scratch_.bytes() + squares_.bytes(); }
+
+  /// Leaves the memory to the device that hangs.
+  void abandon() noexcept;
+
+ private:
+  /// Elements of a piece, a multiple of kEpilogueBlock, when `parts` of them lie in the scratch.
+  std::int64_t piece_of(std::int64_t parts, std::int64_t element) const;
+  void exchange(const ConstBuffer& in, std::int64_t slice, std::int64_t begin, std::int64_t count,
+                std::int64_t stride, const Deadline& deadline);
+  void native_sum(const ConstBuffer& in, const Buffer& out, const ReduceScatterOptions& options,
+                  const Deadline& deadline);
+  void sum(zero::cuda::OrderedSum args, double* block_squares);
+  void copy(void* to, const void* from, std::int64_t bytes);
+  void group(const Deadline& deadline,
+             const std::function<void(const NcclApi& nccl, NcclComm comm)>& calls);
+  bool is_device_memory(const void* memory) const;
+  void check_launch(int error, const char* kernel) const;
+
+  Link& link_;
+  const bool deterministic_;
+  DeviceMemory scratch_;
+  DeviceMemory squares_;  // on their way to the host
+  std::int64_t launches_ = 0;
+};
+
+}  // namespace zero::nccl

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "cli/command.h"
+
+namespace zero::cli {
+
+Command add_estimate_command(CLI::App& app);
+
+}  // namespace zero::cli

@@ -1,0 +1,45 @@
+#pragma once
+
+/// What an Optimizer will hold, from the layout alone: without LibTorch, ranks or memory for it.
+
+#include <cstdint>
+#include <optional>
+
+#include "libzero/layout/layout.h"
+#include "libzero/optim/memory_report.h"
+
+namespace zero {
+
+/// Where masters and moments lie.
+enum class StatePlace {
+  kBeside,  ///< With the parameters.
+  kHost,    ///< In host memory, beside a device that has the rest.
+  kDisk,    ///< In a file; a few blocks of it at a time in host memory.
+};
+
+struct MemoryOptions {
+  int stage = 2;
+  int world_size = 1;
+  std::optional<DType> wire = std::nullopt;  ///< Of gradients; none: the parameter's own.
+  StatePlace state = StatePlace::kBeside;
+};
+
+/// Bytes of rank 0, the fullest: slices are cut so that the last ranks may have less.
+struct MemoryEstimate {
+  /// Equal to Optimizer::memory() after construction, to the byte. Masters and moments that lie
+  /// elsewhere are not in it.
+  MemoryReport report;
+  /// Gradients that wait in backward, at most: for their bucket's turn, and the one that autograd
+  /// makes. `.grad` kept by stages 0 and 1 is in the report.
+  std::int64_t waiting = 0;
+  /// Masters and moments that lie elsewhere, alignment included.
+  std::int64_t offloaded = 0;
+
+  std::int64_t total() const noexcept { return report.total() + waiting; }
+};
+
+/// Throws ContractError for a stage other than 0, 1, 2, a world size outside 1 to 65536, and models
+/// of more than 2^50 elements. A non-trainable row of group -1 counts as a buffer.
+MemoryEstimate estimate_memory(const Layout& layout, const MemoryOptions& options);
+
+}  // namespace zero

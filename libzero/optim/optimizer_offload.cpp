@@ -1,0 +1,69 @@
+#include <string>
+
+#include "libzero/collective/all_or_none.h"
+#include "libzero/optim/offload_spans.h"
+#include "libzero/optim/optimizer_impl.h"
+
+namespace zero {
+
+std::unique_ptr<OffloadedState> Optimizer::Impl::make_offload(
+    const Options& options, const Layout& layout, const std::vector<BucketState>& states,
+    Collective& comm) {
+  if (!options.offload().on_disk()) return nullptr;
+  std::unique_ptr<OffloadedState> offload;
+  try {
+    all_or_none(comm, "offload: making the file", [&] {
+      offload = std::make_unique<OffloadedState>(
+          options.offload(), offload_spans(layout, states, options.stage(), comm.size()),
+          "rank-" + std::to_string(comm.rank()));
+    });
+  } catch (const CommError&) {
+    throw;
+  } catch (...) {  // every rank is here
+    comm.shutdown();
+    throw;
+  }
+  return offload;
+}
+
+void Optimizer::Impl::read_ahead() noexcept {
+  if (!offload_) return;
+  try {
+    offload_->begin();
+  } catch (...) {  // step() begins once more, where the other ranks can hear of it
+  }
+}
+
+void Optimizer::Impl::require_first_blocks() {
+  if (!offload_) return;
+  const auto failure = attempt([this] {
+    offload_->begin();
+    offload_->wait_for_first();
+  });
+  try {
+    require_no_failure(failure, *comm_, "step: reading offloaded state");
+  } catch (const CommError& error) {
+    die(kNothingChanged, error.what());
+  } catch (...) {
+    discard_window();
+    throw;
+  }
+}
+
+void Optimizer::Impl::settle_offload(std::string_view consequence,
+                                     const std::optional<Failure>& failure) {
+  if (!offload_) return;
+  try {
+    require_no_failure(failure, *comm_, "offloaded state");
+  } catch (const CommError& error) {
+    die(consequence, error.what());
+  } catch (const std::exception& error) {
+    const std::string text(consequence);
+    dead_of_ = failure_of(error).kind;
+    dead_because_ =
+        "optimizer: refuses to go on after offloaded state failed; " + text + ": " + error.what();
+    throw_failure(*dead_of_, std::string(error.what()) + "; " + text);
+  }
+}
+
+}  // namespace zero

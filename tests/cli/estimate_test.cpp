@@ -1,0 +1,150 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/cli/checkpoint_root.h"
+
+namespace zero::cli::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string write(const Folder& folder, const std::string& text) {
+  std::string path = folder / "model.json";
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+TEST(Estimate, OneRowForEachStageAndWorldInBytes) {
+  const json got = zero_json(
+      {"estimate", "--params", "7B", "--world", "8..64", "--precision", "bf16", "--stage", "all"});
+  ASSERT_EQ(got["rows"].size(), 12u);
+  EXPECT_EQ(got["elements"], 7'000'000'000);
+  EXPECT_EQ(got["precision"], "bfloat16");
+  EXPECT_EQ(got["activations"], nullptr);
+  const json& row = got["rows"][8];
+  EXPECT_EQ(row["stage"], 2);
+  EXPECT_EQ(row["world_size"], 8);
+  EXPECT_EQ(row["parameters"], 14'000'000'000);
+  EXPECT_EQ(row["gradients"], 0);
+  EXPECT_NEAR(row["accumulator"], 3.5e9, 1e7);
+  EXPECT_NEAR(row["master"], 3.5e9, 1e7);
+  EXPECT_EQ(row["fits"], nullptr);
+}
+
+TEST(Estimate, SaysWhatFitsAndExitsWithOneWhereNothingDoes) {
+  const std::vector<std::string> model = {"estimate",    "--params", "7B",
+                                          "--precision", "bf16",     "--gpu-memory"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = model;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Result some = zero(with({"80G", "--world", "1..8"}));
+  EXPECT_EQ(some.code, 0);
+  EXPECT_THAT(some.out, AllOf(HasSubstr("fits in 80.0 GiB: stage 0 on none of these; stage 1 from "
+                                        "2 ranks; stage 2 from 2 ranks"),
+                              HasSubstr("activations are not counted")));
+  EXPECT_EQ(zero(with({"8G", "--world", "1..8"})).code, 1);
+}
+
+TEST(Estimate, ACheckpointIsAModel) {
+  const json got = zero_json({"estimate", "--model", golden_root(), "--world", "2"});
+  const json whole = zero_json({"inspect", golden_root()});
+  std::int64_t elements = 0;
+  for (const json& parameter : whole["parameters"]) {
+    if (parameter["kind"] == "trainable") elements += parameter["elements"].get<std::int64_t>();
+  }
+  EXPECT_EQ(got["elements"], elements);
+}
+
+TEST(Estimate, AFileGivesRowsAndShapeAndTheCommandLineHasTheLastWord) {
+  Folder folder;
+  const std::string path = write(folder, R"({"layers": 2, "hidden": 64, "heads": 4, "context": 16,
+    "parameters": [{"name": "e", "shape": [100, 64], "dtype": "bfloat16"},
+                   {"name": "head", "shape": [100, 64], "dtype": "bfloat16", "alias_of": "e"},
+                   {"name": "f", "shape": [10], "kind": "frozen"},
+                   {"name": "b", "shape": [3], "dtype": "int64", "kind": "buffer"}]})");
+  const json got = zero_json({"estimate", "--model", path, "--world", "1", "--stage", "2"});
+  EXPECT_EQ(got["elements"], 6400);
+  EXPECT_EQ(got["rows"][0]["parameters"], 12800);
+  EXPECT_EQ(got["rows"][0]["frozen"], 40);
+  EXPECT_EQ(got["rows"][0]["buffers"], 24);
+  EXPECT_EQ(got["activations"]["layers"], 2 * (16 * 64 * 34 + 5 * 4 * 16 * 16));
+  const json longer = zero_json({"estimate", "--model", path, "--context", "32", "--no-dropout",
+                                 "--fused-attention", "--micro-batch", "3"});
+  EXPECT_EQ(longer["activations"]["layers"], 2 * (3 * 32 * 64 * 32 + 3 * 32 * 4 * 4));
+  const json shape_only =
+      zero_json({"estimate", "--model", write(folder, R"({"layers":12,"hidden":768,"heads":12,
+                                                "vocabulary":50257,"context":1024})")});
+  EXPECT_EQ(shape_only["elements"], 124439808);
+}
+
+TEST(Estimate, OffloadedStateLiesElsewhere) {
+  const json beside = zero_json({"estimate", "--params", "64M", "--world", "2", "--stage", "1"});
+  const json disk = zero_json(
+      {"estimate", "--params", "64M", "--world", "2", "--stage", "1", "--offload", "disk"});
+  EXPECT_EQ(disk["rows"][0]["exp_avg"], 0);
+  EXPECT_EQ(disk["rows"][0]["offloaded"], 2 * beside["rows"][0]["exp_avg"].get<std::int64_t>());
+  EXPECT_EQ(disk["state"], "disk");
+}
+
+TEST(Estimate, AHostileFileIsANoThatNamesIt) {
+  Folder folder;
+  const std::string row = R"({"name": "a", "shape": [1]})";
+  for (const std::string& text : std::vector<std::string>{
+           "",
+           "{",
+           "[]",
+           "nonsense",
+           R"({"layers": 1.5})",
+           R"({"layers": -1})",
+           R"({"layers": 0})",
+           R"({"layers": 1e30})",
+           R"({"layers": 18446744073709551615})",
+           R"({"layer": 1})",
+           R"({"parameters": 1})",
+           R"({"parameters": [1]})",
+           R"({"parameters": [{"name": "a"}]})",
+           R"({"parameters": [{"name": "", "shape": []}]})",
+           R"({"parameters": [{"name": "\u0000", "shape": []}]})",
+           R"({"parameters": [{"name": "a", "shape": [-1]}]})",
+           R"({"parameters": [{"name": "a", "shape": [1,1,1,1,1,1,1,1,1]}]})",
+           R"({"parameters": [{"name": "a", "shape": [1125899906842624, 1125899906842624]}]})",
+           R"({"parameters": [{"name": "a", "shape": [1125899906842624]},
+                              {"name": "b", "shape": [1]}]})",
+           R"({"parameters": [{"name": "a", "shape": [[1]]}]})",
+           R"({"parameters": [{"name": "a", "shape": [1], "dtype": "float8"}]})",
+           R"({"parameters": [{"name": "a", "shape": [1], "dtype": "int64"}]})",
+           R"({"parameters": [{"name": "a", "shape": [1], "kind": "odd"}]})",
+           R"({"parameters": [{"name": "a", "shape": [1], "alias_of": "a"}]})",
+           R"({"parameters": [{"name": "a", "shape": [1], "colour": 1}]})",
+           "{\"parameters\": [" + row + "," + row + "]}",
+           std::string(100000, '['),
+           "{\"layers\": 1, \"x\xff\": 2}"}) {
+    const std::string path = write(folder, text);
+    const Result result = zero({"estimate", "--model", path});
+    expect_one_complaint(result, 1, path);
+    EXPECT_EQ(result.code, 1) << text.substr(0, 80);
+  }
+}
+
+TEST(Estimate, ArgumentsAreChecked) {
+  Folder folder;
+  expect_one_complaint(zero({"estimate"}), 2, "--params");
+  expect_one_complaint(zero({"estimate", "--params", "7X"}), 2, "7X");
+  expect_one_complaint(zero({"estimate", "--params", "1", "--model", "x"}), 2, "contradict");
+  expect_one_complaint(zero({"estimate", "--params", "7B", "--stage", "3"}), 2, "--stage");
+  expect_one_complaint(zero({"estimate", "--params", "7B", "--gpu-memory", "x"}), 2, "no size");
+  expect_one_complaint(zero({"estimate", "--layers", "2"}), 2, "hidden");
+  for (const char* world : {"0", "8..4", "", "1,", "x", "65537", "1..65537", "-1", "1...4"}) {
+    expect_one_complaint(zero({"estimate", "--params", "7B", "--world", world}), 2, "--world");
+  }
+  expect_one_complaint(zero({"estimate", "--model", folder / "none.json"}), 3, "none.json");
+}
+
+}  // namespace
+}  // namespace zero::cli::testing

@@ -1,0 +1,15 @@
+// Ranks over NCCL that fail, as threads.
+
+#include <gtest/gtest.h>
+
+#include "tests/conformance/faults/faults.h"
+#include "tests/nccl/world.h"
+
+namespace zero::nccl_test {
+namespace {
+
+const bool kRegistered =
+    fault_test::register_thread_faults({"Nccl", kRanks, {"rank 0 did not finish joining"}});
+
+}  // namespace
+}  // namespace zero::nccl_test

@@ -1,0 +1,104 @@
+// libzero's kernels on the fake GPU: the very bodies that nvcc compiles, run on the host when their
+// turn on the stream comes, thread by thread, in an order of their own.
+
+#include <vector>
+
+#include "libzero/kernels/cuda/step_body.h"
+#include "libzero/kernels/cuda/sum_body.h"
+#include "tests/nccl/fake/apis.h"
+#include "tests/nccl/fake/streams.h"
+#include "tests/nccl/fake/weather.h"
+
+namespace zero::nccl_test {
+namespace {
+
+using cuda::kLanes;
+using cuda::Stream;
+
+constexpr int kInvalidValue = 1;
+
+/// Blocks from somewhere in the middle on, lanes backwards: no order is promised.
+template <class T>
+void sum_blocks(const cuda::OrderedSum& args) {
+  const std::int64_t blocks = (args.count + kNormBlock - 1) / kNormBlock;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::int64_t block = (b + blocks / 3) % blocks;
+    double squares[kLanes];
+    for (int lane = kLanes - 1; lane >= 0; --lane) {
+      squares[lane] = cuda::sum_lane<T>(args, block, lane);
+    }
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int lane = 0; lane < half; ++lane) squares[lane] += squares[lane + half];
+    }
+    if (args.block_squares != nullptr) args.block_squares[block] = squares[0];
+  }
+}
+
+template <class Body>
+void each(std::int64_t count, Body body) {
+  for (std::int64_t i = count - 1; i >= 0; --i) body(i);
+}
+
+int launch(const char* name, Stream stream, std::function<void()> kernel) {
+  FakeStream& fake = FakeStream::of(stream);
+  if (const int error = Weather::now().call(name, fake.device()); error != 0) return error;
+  fake.put(std::move(kernel));
+  return 0;
+}
+
+int ordered_sum(const cuda::OrderedSum* args, Stream stream) {
+  if (!is_floating(args->dtype)) return kInvalidValue;
+  return launch("ordered_sum", stream, [a = *args] {
+    cuda::with_element(a.dtype, [&](auto element) { sum_blocks<decltype(element)>(a); });
+  });
+}
+
+int ordered_reduce(const cuda::OrderedReduce* args, Stream stream) {
+  if (args->dtype == DType::kInt64) {
+    return launch("ordered_reduce", stream, [a = *args] {
+      each(a.count, [&](std::int64_t i) { cuda::reduce_int64(a, i); });
+    });
+  }
+  if (!is_floating(args->dtype) || args->maximum != 0) return kInvalidValue;
+  return launch("ordered_reduce", stream, [a = *args] {
+    cuda::with_element(a.dtype, [&](auto element) {
+      each(a.count, [&](std::int64_t i) { cuda::reduce_element<decltype(element)>(a, i); });
+    });
+  });
+}
+
+int cast(const cuda::Cast* args, Stream stream) {
+  if (!is_floating(args->from_dtype) || !is_floating(args->to_dtype)) return kInvalidValue;
+  return launch("cast", stream, [a = *args] {
+    cuda::with_element(a.from_dtype, [&](auto from) {
+      cuda::with_element(a.to_dtype, [&](auto to) {
+        each(a.count, [&](std::int64_t i) { cuda::cast_at<decltype(from), decltype(to)>(a, i); });
+      });
+    });
+  });
+}
+
+int prepare_step(const cuda::PrepareStep* args, Stream stream) {
+  return launch("prepare_step", stream, [a = *args] { cuda::prepare(a); });
+}
+
+int adamw(const cuda::AdamWStep* args, Stream stream) {
+  if (!is_floating(args->gradient_dtype)) return kInvalidValue;
+  return launch("adamw", stream, [a = *args] {
+    if (a.state->apply == 0) return;
+    cuda::with_step_types(a, [&](auto gradient, auto copy) {
+      each(a.count, [&](std::int64_t i) {
+        cuda::adamw_at<decltype(gradient), decltype(copy)>(a, *a.constants,
+                                                           a.state->gradient_factor, i);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+cuda::KernelApi fake_kernels() {
+  return {&ordered_sum, &ordered_reduce, &cast, &prepare_step, &adamw};
+}
+
+}  // namespace zero::nccl_test
