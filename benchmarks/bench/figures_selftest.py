@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
-"""figures.py decides whether promises hold, and model.py carries times to other machines: both must be able to say no."""
+"""figures.py decides whether promises hold, model.py carries times to other machines, and report.py and document.py bring both into
+text: all must be able to say no."""
 
 import math
 import pathlib
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "peers")]
+import compare  # noqa: E402
+import document  # noqa: E402
 import figures  # noqa: E402
+import growth  # noqa: E402
 import model  # noqa: E402
+import promises  # noqa: E402
+import report  # noqa: E402
 
 
 def contender(wall, cpu=None, net=None):
@@ -106,6 +113,98 @@ class OfPeers(unittest.TestCase):
             self.assertFalse(entry["pass"], name)
             self.assertIn("rank 1 died", entry["what"])
         self.assertTrue(found["peers.minigpt.a4.stage1.wall"]["pass"])
+
+
+class Promises(unittest.TestCase):
+    def test_one_that_nobody_measured_is_listed_and_does_not_hold(self):
+        there = figures.figure("a", "what", 0.5, 1.0)
+        found = figures.with_promises([there], {"a": 1.0, "b": 2.0}, "no such Python")
+        self.assertEqual(found, [there, {"id": "b", "what": "not measured: no such Python", "value": None, "limit": 2.0, "pass": False}])
+
+    def test_a_part_that_did_not_run_breaks_all_of_its_promises_and_says_why(self):
+        for part in ("kernels", "update", "optim", "collectives", "checkpoint", "offload", "parameters", *promises.PEERS):
+            made = report.Report({part: {"part": part, "figures": [], "error": "it died"}})
+            self.assertGreater(len(made.figures), 0, part)
+            self.assertEqual({entry["id"]: entry["limit"] for entry in made.figures}, promises.of_part(part))
+            self.assertFalse(made.holds(), part)
+            self.assertIn("it died", made.text())
+            self.assertIn("not measured", made.blocks["figures"])
+
+    def test_what_was_measured_before_a_part_died_stays(self):
+        kept = figures.figure("kernels.torch_adamw", "what", 0.2, 0.25)
+        made = report.Report({"kernels": {"part": "kernels", "figures": [kept], "error": "it died"}})
+        self.assertIn(kept, made.figures)
+        self.assertEqual(len(made.figures), len(promises.of_part("kernels")))
+
+    def test_reductions_and_gathers_stand_against_gloos_ring_over_both_backends_and_in_both_worlds(self):
+        promised = promises.of_part("collectives")
+        for backend in ("shm", "gloo"):
+            for ranks in (2, 4):
+                pair = f"float32.25MiB.{backend}_to_ring.n{ranks}"
+                self.assertEqual(promised[f"reduce_scatter.{pair}"], 0.6)
+                self.assertEqual(promised[f"reduce_scatter_and_all_gather.{pair}"], 1.0)
+
+    def test_the_update_stands_against_cpu_adam(self):
+        for ratio, holds in ((0.66, True), (0.67, False)):
+            made = report.Report({"update": {"part": "update", "figures": [], "update": {"ratio": ratio}}})
+            self.assertEqual([(entry["id"], entry["pass"]) for entry in made.figures], [("kernels.cast_cpu_adam_cast", holds)])
+
+
+class Rounds(unittest.TestCase):
+    @staticmethod
+    def raw(wall, not_running=None, workload="mlp"):
+        rank = {"wall": [wall], "cpu": [wall], "before_kib": 0, "peak_kib": 1024}
+        return {"workload": workload, "accumulate": 1, "ranks": 2, "rounds": {"ddp": [[rank, rank]]}, "not_running": not_running or {}}
+
+    def test_of_several_runs_count_together(self):
+        merged = compare.summarised(compare.merge([self.raw(1.0), self.raw(3.0), self.raw(5.0)]))
+        self.assertEqual((merged["contenders"]["ddp"]["wall_median"], merged["contenders"]["ddp"]["rounds"]), (3.0, 3))
+
+    def test_who_failed_once_failed(self):
+        merged = compare.summarised(compare.merge([self.raw(1.0), self.raw(1.0, {"ddp": "died"})]))
+        self.assertEqual((merged["contenders"], merged["not_running"]), ({}, {"ddp": "died"}))
+
+    def test_of_different_workloads_do_not_mix(self):
+        with self.assertRaises(ValueError):
+            compare.merge([self.raw(1.0), self.raw(1.0, workload="minigpt")])
+
+
+class Growth(unittest.TestCase):
+    def piece(self, part, seconds):
+        runs = [dict(run, parameters=growth.mlp_parameters(2048, 3), buckets=5, wall_median=seconds(run)) for run in growth.PARTS[part](True)]
+        return {"part": part, "figures": [], "runs": runs}
+
+    def test_a_run_that_did_not_fit_is_listed_with_the_reason(self):
+        piece = self.piece("ranks", lambda run: 1.0)
+        piece["runs"][-1] = dict({key: value for key, value in piece["runs"][-1].items() if key != "wall_median"}, skipped="needs 20 GiB")
+        self.assertIn("needs 20 GiB", report.Report({"ranks": piece}).blocks["growth"])
+
+    def test_every_larger_run_is_a_prediction_with_a_verdict(self):
+        runs = [dict(growth.run_of("1 rank", None, growth.mlp(512), 1), parameters=p, buckets=1, wall_median=seconds)
+                for p, seconds in ((1e6, 1e-3), (1e7, 1e-2), (5e7, 5e-2), (2e8, 0.2), (9e8, 1.8))]  # the last is twice as slow
+        made = report.Report({"parameters": {"part": "parameters", "figures": [], "runs": runs}})
+        self.assertEqual({entry["id"]: entry["pass"] for entry in made.figures},
+                         {"model.largest_error": False, "model.p200M.n1.a1": True, "model.p900M.n1.a1": False})
+
+    def test_where_nothing_is_large_the_largest_is_predicted(self):
+        runs = [{"parameters": p, "ranks": 1, "accumulate": 1} for p in (1e6, 2e6, 5e7)]
+        self.assertEqual(model.split(runs), (runs[:2], runs[2:]))
+
+    def test_fits_in_the_memory_that_is_there(self):
+        self.assertEqual(growth.bytes_needed(10**9, 1), 16 * 10**9)
+        self.assertEqual(growth.mlp_parameters(4096, 3), 59786240)
+
+
+class Document(unittest.TestCase):
+    text = "a\n<!-- measured: one -->\nold\n<!-- end -->\nb\n<!-- measured: two -->\nkept\n<!-- end -->\n"
+
+    def test_gets_the_blocks_that_there_are_and_keeps_the_others(self):
+        filled = document.filled(self.text, {"one": "| new \\1 |\n", "three": "x"})
+        self.assertEqual(filled, self.text.replace("old", "\n| new \\1 |\n"))
+
+    def test_filled_twice_is_as_filled_once(self):
+        once = document.filled(self.text, {"one": "new"})
+        self.assertEqual(document.filled(once, {"one": "new"}), once)
 
 
 class OfOverlap(unittest.TestCase):

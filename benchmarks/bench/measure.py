@@ -13,6 +13,7 @@ import promises
 PEERS_FOLDER = os.path.dirname(os.path.abspath(compare.__file__))
 SLOW_PEERS = ["alone", "fsdp2", "deepspeed_1", "deepspeed_2"]  # far away from ours: one round tells
 QUICK_CONTENDERS = ["libzero_1", "libzero_2", "libzero_1_no_sync", "libzero_2_no_sync", "ddp_fused", "ddp_zero", "fsdp2", "deepspeed_2"]
+SMALL_BYTES = 2 << 30
 FAILURES = (RuntimeError, OSError, ValueError, KeyError, subprocess.SubprocessError)
 
 
@@ -35,7 +36,7 @@ class Measure:
         result = {"part": part, "quick": self.args.quick, "figures": []}
         try:
             if part in growth.PARTS:
-                result["runs"] = [self.grown(run) for run in growth.PARTS[part](self.args.quick)]
+                result["runs"] = self.grown(growth.PARTS[part](self.args.quick))
             elif part in promises.PEERS:
                 self.peers(result, *promises.PEERS[part])
             else:
@@ -111,21 +112,31 @@ class Measure:
         modes = ("early", "late", "none") * (1 if self.args.quick else 3)
         seconds = {mode: [] for mode in modes}
         for mode in modes:
-            seconds[mode].append(self.step(2, ["--workload", "minigpt", "--communication", mode])["wall_median"])
+            seconds[mode].append(compare.summary([self.step(2, ["--workload", "minigpt", "--communication", mode])])["wall_median"])
         result["seconds"] = seconds
 
-    def grown(self, run):
-        """The run with its times, or with the reason why it has none."""
-        free = free_bytes() * growth.MEMORY_SHARE
-        if run["needs_bytes"] > free:
-            return dict(run, skipped=f"needs {run['needs_bytes'] / 2**30:.1f} GiB and a few layers; {free / 2**30:.1f} GiB are free")
-        try:
-            return dict(run, **self.step(run["ranks"], run["flags"], run["threads"]))
-        except FAILURES as error:
-            return dict(run, skipped=str(error))
+    def grown(self, runs):
+        """The runs with their times, or with the reason why they have none. Small ones take a second turn after all others."""
+        rounds, skipped = [[] for _ in runs], {}
+        for turn in range(1 if self.args.quick else 2):
+            for i, run in enumerate(runs):
+                if i in skipped or (turn > 0 and run["needs_bytes"] > SMALL_BYTES):
+                    continue
+                free = free_bytes() * growth.MEMORY_SHARE
+                if run["needs_bytes"] > free:
+                    skipped[i] = f"needs {run['needs_bytes'] / 2**30:.1f} GiB and a few layers; {free / 2**30:.1f} GiB are free"
+                    continue
+                try:
+                    rounds[i].append(self.step(run["ranks"], run["flags"], run["threads"]))
+                except FAILURES as error:
+                    skipped[i] = str(error)
+        return [dict(run, skipped=skipped[i]) if i in skipped else dict(run, **self.summary(rounds[i])) for i, run in enumerate(runs)]
+
+    def summary(self, rounds):
+        return dict(compare.summary(rounds), parameters=rounds[0][0]["parameters"], buckets=rounds[0][0]["buckets"])
 
     def step(self, ranks, flags, threads=False):
-        """The summary of one run of step_benchmark."""
+        """What every rank of one run of step_benchmark said."""
         flags = [*flags, "--steps", "4" if self.args.quick else "7"]
         if threads:
             command = [self.program("step_benchmark"), "--threads-world", str(ranks), *flags]
@@ -134,5 +145,4 @@ class Measure:
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         if done.returncode != 0:
             raise RuntimeError(" ".join(command) + ": " + compare.last_lines(done.stderr or done.stdout))
-        lines = [json.loads(line[line.index("{"):]) for line in done.stdout.splitlines() if "{" in line]
-        return dict(compare.summary([lines]), parameters=lines[0]["parameters"], buckets=lines[0]["buckets"])
+        return [json.loads(line[line.index("{"):]) for line in done.stdout.splitlines() if "{" in line]

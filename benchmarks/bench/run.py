@@ -42,7 +42,7 @@ def measured(args):
     for part in args.only or PARTS:
         earlier = load(args.pieces, part)
         if args.merge:
-            pieces[part] = earlier or {"part": part, "figures": [], "error": f"there is no {path_of(args.pieces, part)}"}
+            pieces[part] = earlier or {"part": part, "figures": [], "error": "the pieces that were merged have none of this part"}
             continue
         pieces[part] = measuring.piece(part)
         if args.add and earlier and "comparisons" in pieces[part]:
