@@ -338,6 +338,7 @@ void Communicator::shutdown() {
       fail(call);
     }
     talk_.run(call, [&](Collective& control) {
+      control.barrier("NCCL has ended everywhere")->wait();  // as long as failures are heard of
       vigil_->end();
       control.shutdown();
     });

@@ -37,6 +37,10 @@ class Weather {
   void on_kernel(std::function<int(int rank, std::int64_t kernel)> hook);
   int kernel(int rank, std::int64_t kernel);
 
+  /// Called when a communicator is asked how it is; unless it returns 0, that is the answer.
+  void on_look(std::function<int(int rank)> hook);
+  int look(int rank);
+
   bool all_is_device_memory() const { return all_is_device_memory_; }
 
   /// What no test may see: a rule of CUDA or NCCL was broken.
@@ -55,6 +59,7 @@ class Weather {
   std::atomic<std::int64_t> calls_ = 0;
   std::function<int(const std::string&, int)> hook_;
   std::function<int(int, std::int64_t)> kernel_hook_;
+  std::function<int(int)> look_hook_;
   std::vector<std::string> broken_;
 };
 
