@@ -14,15 +14,6 @@ namespace {
 /// Elements that are read and zeroed while they are in the first-level cache.
 constexpr std::int64_t kZeroedAtOnce = 4096;
 
-bool is_castable(c10::ScalarType type) {
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
-DType castable_dtype(c10::ScalarType type) {
-  if (type == at::kFloat) return DType::kFloat32;
-  return type == at::kBFloat16 ? DType::kBFloat16 : DType::kFloat16;
-}
-
 }  // namespace
 
 BucketReduction::BucketReduction(const Layout& layout, const ParameterTable& table,
@@ -49,7 +40,8 @@ void BucketReduction::prepare(std::int32_t bucket, std::vector<Contribution>& by
   for (const std::int32_t p : layout_.buckets()[static_cast<std::size_t>(bucket)].parameters) {
     at::Tensor& gradient = by_parameter[static_cast<std::size_t>(p)].gradient;
     if (!gradient.defined()) continue;
-    const bool is_known = is_castable(gradient.scalar_type());
+    const auto dtype = known_dtype(gradient.scalar_type());
+    const bool is_known = dtype && is_floating(*dtype);
     if (is_known && gradient.is_contiguous()) continue;
     const at::Tensor original = gradient;
     gradient = original.detach().to(is_known ? original.scalar_type() : at::kFloat).contiguous();
@@ -62,7 +54,7 @@ void BucketReduction::copy_run(const StagedRun& run, const Contribution& from, s
   const std::int64_t first = run.segment.parameter_begin;
   const std::int64_t numel = run.segment.numel;
   if (from.sum != nullptr) return cast_elements(from.sum + first, DType::kFloat32, to, wire, numel);
-  const DType dtype = castable_dtype(from.gradient.scalar_type());
+  const DType dtype = *known_dtype(from.gradient.scalar_type());
   const std::int64_t item = size_of(dtype);
   auto* const source = static_cast<std::byte*>(from.gradient.data_ptr()) + first * item;
   if (!zero_after) return cast_elements(source, dtype, to, wire, numel);

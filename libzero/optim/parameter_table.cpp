@@ -133,8 +133,8 @@ std::string first_refrozen(const ParameterTable& table) {
   return "";
 }
 
-DType dtype_of(const at::Tensor& tensor, const std::string& name) {
-  switch (tensor.scalar_type()) {
+std::optional<DType> known_dtype(c10::ScalarType type) noexcept {
+  switch (type) {
     case at::kFloat:
       return DType::kFloat32;
     case at::kBFloat16:
@@ -146,11 +146,16 @@ DType dtype_of(const at::Tensor& tensor, const std::string& name) {
     case at::kByte:
       return DType::kUInt8;
     default:
-      throw ContractError(
-          std::string("model: parameter has a dtype that libzero does not know (it trains float32, "
-                      "bfloat16 and float16); convert it: ") +
-          name + " is " + c10::toString(tensor.scalar_type()));
+      return std::nullopt;
   }
+}
+
+DType dtype_of(const at::Tensor& tensor, const std::string& name) {
+  if (const auto dtype = known_dtype(tensor.scalar_type())) return *dtype;
+  throw ContractError(
+      std::string("model: parameter has a dtype that libzero does not know (it trains float32, "
+                  "bfloat16 and float16); convert it: ") +
+      name + " is " + c10::toString(tensor.scalar_type()));
 }
 
 c10::ScalarType scalar_type_of(DType dtype) {

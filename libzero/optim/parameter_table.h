@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ void require_dense_on_host(const NamedTensor& item, const std::string& kind);
 
 /// True unless two indices of the tensor may lead to one element.
 bool has_distinct_elements(const at::Tensor& tensor);
+
+/// Nothing for a type that libzero does not know.
+std::optional<DType> known_dtype(c10::ScalarType type) noexcept;
 
 /// The DType of a tensor. Throws ContractError naming `name` for types that libzero does not know.
 DType dtype_of(const at::Tensor& tensor, const std::string& name);

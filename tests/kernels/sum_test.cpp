@@ -78,7 +78,8 @@ TEST(SumParts, NarrowPartsAreThoseOfTheWideOnes) {
     }
     for (const bool accumulate : {false, true}) {
       Floats from_narrow(kCount, 0.5f), from_wide(kCount, 0.5f);
-      std::vector<double> narrow_squares(3, -1.0), wide_squares(3, -2.0);
+      std::vector<double> narrow_squares(kCount / 64 + 1, -1.0),
+          wide_squares(kCount / 64 + 1, -2.0);
       sum_parts(narrow_at, dtype, from_narrow.data(), kCount, accumulate, narrow_squares.data());
       sum_parts(wide_at, DType::kFloat32, from_wide.data(), kCount, accumulate,
                 wide_squares.data());

@@ -11,7 +11,7 @@ namespace zero {
 namespace {
 
 void expect_nothing(const testing::Case& c) {
-  const auto world = shm_test::make_world(c.world_size, shm_test::kPatience);
+  const auto world = shm_test::kRanks.make_world(c.world_size, shm_test::kPatience);
   testing::expect_no_costs(c, [&](int rank) { return world[static_cast<std::size_t>(rank)]; });
 }
 
