@@ -1,7 +1,7 @@
 #pragma once
 
-/// What holds around every test of a program: the weather is reset before it, and afterwards no rule
-/// of CUDA or NCCL is broken.
+/// What holds around every test of a program: the weather is reset before it, and afterwards no
+/// rule of CUDA or NCCL is broken.
 
 #include <gtest/gtest.h>
 

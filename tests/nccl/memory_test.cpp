@@ -82,8 +82,9 @@ TEST(NcclMemory, RanksThatGiveMemoryOfDifferentKindsAreAllRefusedAndGoOn) {
     std::vector<float> host(100, 3.0f);
     const DeviceArray device(comm.rank(), 400);
     float* const data = comm.rank() == 1 ? host.data() : device.as<float>();
-    const std::string text = fault_test::what_of(
-        [&] { comm.broadcast({data, 100, DType::kFloat32}, 0, "weights")->wait(); });
+    const std::string text = fault_test::what_of([&] {
+      comm.broadcast({data, 100, DType::kFloat32}, 0, "weights")->wait();
+    });
     EXPECT_THAT(text, AllOf(StartsWith("ContractError"), HasSubstr("rank 1: host memory"),
                             HasSubstr("ranks 0, 2: the GPU's memory"), HasSubstr("weights")));
     EXPECT_EQ(host, std::vector<float>(100, 3.0f));
@@ -155,7 +156,8 @@ std::vector<float> sums(bool deterministic) {
       Collective& comm = *ranks[static_cast<std::size_t>(rank)];
       std::vector<std::uint16_t> in(kWorld * kSlice);
       for (std::size_t i = 0; i < in.size(); ++i) {
-        in[i] = static_cast<std::uint16_t>(0x3f80u + (i * 37 + static_cast<std::size_t>(rank)) % 99);
+        in[i] =
+            static_cast<std::uint16_t>(0x3f80u + (i * 37 + static_cast<std::size_t>(rank)) % 99);
       }
       std::vector<double> squares(kSlice / kNormBlock + 1);
       comm.reduce_scatter({in.data(), kWorld * kSlice, DType::kBFloat16},

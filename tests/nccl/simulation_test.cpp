@@ -172,19 +172,19 @@ void run_schedule(std::uint64_t seed, Collective& nccl, Collective& threads) {
   for (auto& run : ours) run->wait();
   for (auto& run : theirs) run->wait();
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_TRUE(*ours[i] == *theirs[i]) << "seed " << seed << ", call " << i << ", rank "
-                                        << nccl.rank();
+    EXPECT_TRUE(*ours[i] == *theirs[i])
+        << "seed " << seed << ", call " << i << ", rank " << nccl.rank();
   }
 }
 
-class Simulation : public ::testing::TestWithParam<int> {};
+class NcclSimulation : public ::testing::TestWithParam<int> {};
 
 std::int64_t schedules_of_a_test() {
   const char* const text = std::getenv("ZERO_NCCL_SCHEDULES");
   return text == nullptr ? 400 : std::atoll(text);
 }
 
-TEST_P(Simulation, RandomSchedulesGiveTheBitsOfThreads) {
+TEST_P(NcclSimulation, RandomSchedulesGiveTheBitsOfThreads) {
   const int size = GetParam();
   Weather::now().reset(false);
   Weather::now().delay(static_cast<std::uint64_t>(size), std::chrono::microseconds(30));
@@ -208,7 +208,9 @@ TEST_P(Simulation, RandomSchedulesGiveTheBitsOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(World, Simulation, ::testing::Values(2, 4, 8));
+INSTANTIATE_TEST_SUITE_P(, NcclSimulation, ::testing::Values(2, 4, 8), [](const auto& instance) {
+  return "World" + std::to_string(instance.param);
+});
 
 }  // namespace
 }  // namespace zero::nccl_test

@@ -32,9 +32,9 @@ void use(Collective& comm) {
   std::vector<float> in(static_cast<std::size_t>(slice * comm.size()), 1.0f);
   std::vector<float> out(static_cast<std::size_t>(slice));
   const std::int64_t all = slice * comm.size();
-  const WorkPtr sum = comm.reduce_scatter({in.data(), all, DType::kFloat32},
-                                          {out.data(), slice, DType::kFloat32},
-                                          {false, nullptr, "bucket 7"});
+  const WorkPtr sum =
+      comm.reduce_scatter({in.data(), all, DType::kFloat32}, {out.data(), slice, DType::kFloat32},
+                          {false, nullptr, "bucket 7"});
   sum->wait();
   comm.all_gather({out.data(), slice, DType::kFloat32}, {in.data(), all, DType::kFloat32}, "whole")
       ->wait();
@@ -50,7 +50,7 @@ Errors run(int size, milliseconds timeout = fault_test::kPatience) {
   });
 }
 
-class Function : public ::testing::TestWithParam<const char*> {
+class NcclFunction : public ::testing::TestWithParam<const char*> {
  protected:
   /// Lets the function fail on rank 1 (0 where only that calls it) from its `nth` call on. Returns
   /// how many calls failed.
@@ -67,7 +67,7 @@ class Function : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(Function, ThatFailsIsNamedOnEveryRankAndANewWorldWorks) {
+TEST_P(NcclFunction, ThatFailsIsNamedOnEveryRankAndANewWorldWorks) {
   const std::string name = GetParam();
   int failed_rounds = 0;
   for (const std::int64_t nth : {1, 2, 3, 5, 9, 14, 23, 40}) {
@@ -85,15 +85,16 @@ TEST_P(Function, ThatFailsIsNamedOnEveryRankAndANewWorldWorks) {
   EXPECT_GE(failed_rounds, 1) << "nobody calls it";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , Function,
-    ::testing::Values("ncclGetUniqueId", "ncclCommInitRankConfig", "ncclCommFinalize",
-                      "ncclCommDestroy", "ncclCommGetAsyncError", "ncclGroupStart", "ncclGroupEnd",
-                      "ncclSend", "ncclRecv", "ncclAllGather", "ncclBroadcast", "cudaMalloc",
-                      "cudaStreamCreateWithFlags", "cudaStreamWaitEvent",
-                      "cudaEventCreateWithFlags", "cudaEventRecord", "cudaEventQuery",
-                      "ordered_sum", "ordered_reduce"),
-    [](const auto& instance) { return std::string(instance.param); });
+INSTANTIATE_TEST_SUITE_P(, NcclFunction,
+                         ::testing::Values("ncclGetUniqueId", "ncclCommInitRankConfig",
+                                           "ncclCommFinalize", "ncclCommDestroy",
+                                           "ncclCommGetAsyncError", "ncclGroupStart",
+                                           "ncclGroupEnd", "ncclSend", "ncclRecv", "ncclAllGather",
+                                           "ncclBroadcast", "cudaMalloc",
+                                           "cudaStreamCreateWithFlags", "cudaStreamWaitEvent",
+                                           "cudaEventCreateWithFlags", "cudaEventRecord",
+                                           "cudaEventQuery", "ordered_sum", "ordered_reduce"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 TEST(NcclTrouble, AnAsynchronousErrorOfNcclIsNamedOnEveryRank) {
   Weather::now().on_kernel(
@@ -149,7 +150,8 @@ TEST(NcclTrouble, AnAbortThatHangsHoldsNobodyUpAndFreesNothing) {
     float* const mine = data[static_cast<std::size_t>(comm.rank())].data();
     comm.broadcast({mine, 100, DType::kFloat32}, 0, "hangs")->wait();
   });
-  EXPECT_THAT(errors, Each(AllOf(StartsWith("CommError"), HasSubstr("the GPU of this rank hangs"))));
+  EXPECT_THAT(errors,
+              Each(AllOf(StartsWith("CommError"), HasSubstr("the GPU of this rank hangs"))));
   EXPECT_LT(Clock::now() - start, milliseconds(5000));
   EXPECT_EQ(stuck, 2);
   release.count_down();

@@ -52,7 +52,9 @@ struct Registry {
   }
 };
 
-int failing(const char* function) { return Weather::now().call(function, current_device()); }
+int failing(const char* function) {
+  return Weather::now().call(function, current_device());
+}
 
 #define ZERO_FAKE_CALL(name) \
   if (const int answer = failing(name); answer != 0) return answer
@@ -213,9 +215,13 @@ int event_query(CudaEvent event) {
   return fake->mark->done ? 0 : nccl::kCudaNotReady;
 }
 
-int get_last_error() { return 0; }
+int get_last_error() {
+  return 0;
+}
 
-const char* get_error_string(int) { return "an error of the fake runtime"; }
+const char* get_error_string(int) {
+  return "an error of the fake runtime";
+}
 
 }  // namespace
 

@@ -51,7 +51,9 @@ int broken(const std::string& rule) {
   return kInvalidUsage;
 }
 
-int some_looks() { return static_cast<int>(Weather::now().random(3)); }
+int some_looks() {
+  return static_cast<int>(Weather::now().random(3));
+}
 
 /// One thread is in a communicator at a time.
 class Inside {
@@ -65,7 +67,9 @@ class Inside {
   FakeComm& comm_;
 };
 
-FakeComm& as_comm(NcclComm comm) { return *static_cast<FakeComm*>(comm); }
+FakeComm& as_comm(NcclComm comm) {
+  return *static_cast<FakeComm*>(comm);
+}
 
 #define ZERO_FAKE_CALL(name, rank) \
   if (const int answer = Weather::now().call(name, rank); answer != 0) return answer
@@ -179,8 +183,12 @@ int comm_abort(NcclComm handle) {
   return 0;
 }
 
-const char* get_error_string(int) { return "an error of the fake NCCL"; }
-const char* get_last_error(NcclComm) { return ""; }
+const char* get_error_string(int) {
+  return "an error of the fake NCCL";
+}
+const char* get_last_error(NcclComm) {
+  return "";
+}
 
 int group_start() {
   ZERO_FAKE_CALL("ncclGroupStart", current_device());

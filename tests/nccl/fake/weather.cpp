@@ -39,8 +39,7 @@ void Weather::pause() {
   const std::uint64_t kind = random(8);
   if (kind < 5) return;
   if (kind == 5) return std::this_thread::yield();
-  std::this_thread::sleep_for(
-      std::chrono::microseconds(random(static_cast<std::uint64_t>(most))));
+  std::this_thread::sleep_for(std::chrono::microseconds(random(static_cast<std::uint64_t>(most))));
 }
 
 void Weather::on_call(std::function<int(const std::string&, int)> hook) {

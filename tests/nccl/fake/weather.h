@@ -28,12 +28,13 @@ class Weather {
   std::uint64_t random(std::uint64_t limit);
 
   /// Called at the beginning of each function of the tables, with its name and the device or rank
-  /// that it is about; what it returns, unless 0, is the function's answer, and nothing else happens.
+  /// that it is about; what it returns, unless 0, is the function's answer, and nothing else
+  /// happens.
   void on_call(std::function<int(const std::string& function, int rank)> hook);
   int call(const char* function, int rank);
 
-  /// Called when a NCCL kernel begins; unless it returns 0, the kernel hangs until it is aborted and
-  /// that is the communicator's asynchronous error. -1: hangs without an error.
+  /// Called when a NCCL kernel begins; unless it returns 0, the kernel hangs until it is aborted
+  /// and that is the communicator's asynchronous error. -1: hangs without an error.
   void on_kernel(std::function<int(int rank, std::int64_t kernel)> hook);
   int kernel(int rank, std::int64_t kernel);
 
