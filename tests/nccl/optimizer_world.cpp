@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "libzero/collective/collective.h"
+#include "tests/nccl/around.h"
 #include "tests/nccl/world.h"
 #include "tests/optim/ranks.h"
 
 namespace zero::nccl_test {
 namespace {
 
+const bool kAround = Around::every_test(std::chrono::microseconds(20));
+
 /// With staging buffers on the GPU, as far as the fake can tell: all memory counts as the GPU's.
 const bool kOverNccl = [] {
-  Weather::now().delay(3, std::chrono::microseconds(20));
   testing::make_world = [](int size, std::chrono::milliseconds timeout) {
     return make_light_world(size, timeout);
   };
