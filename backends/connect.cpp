@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/connect_gpu.h"
 #include "backends/connect_settings.h"
 #include "backends/plugin_search.h"
 #include "backends/rendezvous/departures.h"
@@ -137,12 +138,13 @@ class Connection {
   std::string why_not_shm_;
 };
 
-void report(const LogSink& log, const Topology& topology, const Connection& connection) {
+void report(const LogSink& log, const Topology& topology, const Connection& connection,
+            bool on_gpu) {
   if (!log) return;
   std::string line = "connect: rank " + std::to_string(topology.rank) + " of " +
                      std::to_string(topology.size) + " by " + topology.launcher + ", backend " +
-                     connection.how() + ", store at " + topology.store_host + ":" +
-                     std::to_string(topology.store_port);
+                     (on_gpu ? "nccl beside " : "") + connection.how() + ", store at " +
+                     topology.store_host + ":" + std::to_string(topology.store_port);
   if (!connection.why_not_shm().empty()) line += "; " + connection.why_not_shm();
   log(LogLevel::kInfo, line);
 }
@@ -152,11 +154,17 @@ void report(const LogSink& log, const Topology& topology, const Connection& conn
 std::shared_ptr<Collective> connect(const ConnectOptions& options) {
   const ConnectSettings settings = resolve_settings(options);
   const Topology& topology = settings.topology;
+  // First what needs no other rank: a missing library should not look like a network problem.
+  std::optional<GpuLibraries> gpu;
+  if (settings.plan.nccl) gpu.emplace(topology);
+  if (settings.plan.self && gpu) {
+    if (options.log) options.log(LogLevel::kInfo, "connect: one rank alone, backend nccl");
+    return record_calls(gpu->join(make_self(), make_memory_store(), settings.timeout)).collective;
+  }
   if (settings.plan.self) {
     if (options.log) options.log(LogLevel::kInfo, "connect: one rank alone, backend self");
     return record_calls(make_self()).collective;
   }
-  // First what needs no other rank: a missing plug-in should not look like a network problem.
   std::shared_ptr<const BackendPlugin> gloo;
   if (!settings.plan.shm) gloo = load_first_backend_plugin(plugin_candidates("gloo"));
   const auto own_store = with_prefix(
@@ -167,8 +175,9 @@ std::shared_ptr<Collective> connect(const ConnectOptions& options) {
   agree_on_plan(settings, *store);
   Connection connection(settings, store, std::move(route), std::move(gloo));
   auto collective = connection.make();
+  if (gpu) collective = gpu->join(std::move(collective), store, settings.timeout);
   rendezvous::take_back_farewell(*own_store);  // now the backend hears of deaths
-  report(options.log, topology, connection);
+  report(options.log, topology, connection, gpu.has_value());
   return record_calls(std::move(collective)).collective;
 }
 

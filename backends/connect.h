@@ -14,9 +14,10 @@
 namespace zero {
 
 struct ConnectOptions {
-  /// "auto", "self", "shm", "gloo". auto: self for one rank; shm where all ranks are on one host
-  /// and can share memory, which they find out together; otherwise gloo. The same on all ranks.
-  /// Default: ZERO_BACKEND, or "auto".
+  /// "auto", "self", "shm", "gloo", "nccl". auto: self for one rank; shm where all ranks are on one
+  /// host and can share memory, which they find out together; otherwise gloo. nccl: the same for
+  /// words and host memory, and NCCL for the memory of this rank's GPU, the one with this rank's
+  /// number on its host. The same on all ranks. Default: ZERO_BACKEND, or "auto".
   std::optional<std::string> backend = std::nullopt;
   /// For every wait: joining, and each collective. Default: ZERO_TIMEOUT (seconds), or 300 s.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
@@ -34,6 +35,9 @@ struct ConnectOptions {
 /// Unavailable for a backend that this build or machine lacks, IoError if this rank must serve the
 /// store and cannot listen or if there is not enough memory to share, CommError naming the ranks
 /// that did not come in time.
+///
+/// ZERO_NCCL_LIBRARY and ZERO_CUDART_LIBRARY name libraries to take instead of libnccl.so.2 and
+/// libcudart.so; libzero's kernels for GPUs are looked for like a plug-in.
 ///
 /// Plug-ins (libzero_gloo.so) are looked for in the folders of ZERO_PLUGIN_PATH (separated by ':'),
 /// beside the program, in ../lib of it, and where libzero was installed or built. Where rank 0

@@ -43,17 +43,24 @@ BackendPlan plan_for(const std::string& backend, const Topology& topology) {
     return {.shm = true};
   }
   if (backend == "gloo") return {.gloo = true};
+  if (backend == "nccl") {
+    BackendPlan plan = plan_for("auto", topology);
+    plan.nccl = true;
+    return plan;
+  }
   throw ContractError(
-      "connect: no such backend (ZERO_BACKEND, --backend); known are auto, self, shm and gloo: '" +
+      "connect: no such backend (ZERO_BACKEND, --backend); known are auto, self, shm and gloo, "
+      "and nccl for GPUs: '" +
       backend + "'");
 }
 
 }  // namespace
 
 std::string BackendPlan::text() const {
-  if (self) return "self";
-  if (shm) return gloo ? "shm, else gloo" : "shm";
-  return "gloo";
+  std::string text = "gloo";
+  if (shm) text = gloo ? "shm, else gloo" : "shm";
+  if (self) text = "self";
+  return nccl ? "nccl beside " + text : text;
 }
 
 ConnectSettings resolve_settings(const ConnectOptions& options) {

@@ -15,8 +15,10 @@ struct BackendPlan {
   bool self = false;
   bool shm = false;
   bool gloo = false;
+  bool nccl = false;  ///< On top of one of them, which carries the words.
 
-  /// "shm", "shm, else gloo": the same on all ranks, or they would wait for each other.
+  /// "shm", "shm, else gloo", "nccl beside shm": the same on all ranks, or they would wait for each
+  /// other.
   std::string text() const;
 };
 

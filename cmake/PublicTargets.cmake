@@ -77,6 +77,12 @@ endif()
 if(TARGET zero_shm)
   zero_public_target(zero_shm shm)  # zero::connect links it
 endif()
+if(TARGET zero_nccl)
+  zero_public_target(zero_nccl nccl)  # zero::connect links it
+endif()
+if(TARGET zero_cuda_kernels)
+  zero_installed_plugin(zero_cuda_kernels)
+endif()
 if(TARGET zero_connect)
   zero_public_target(zero_connect connect backends/connect.h)
 endif()

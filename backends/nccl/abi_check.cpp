@@ -18,14 +18,13 @@ struct Passed {
   using type = T;
 };
 template <class T>
-  requires std::is_enum_v<T>
+requires std::is_enum_v<T>
 struct Passed<T> {
   using type = int;
   static_assert(sizeof(T) == sizeof(int));
 };
 template <class T>
-  requires(std::is_pointer_v<T> && !std::is_same_v<T, const char*>)
-struct Passed<T> {
+requires(std::is_pointer_v<T> && !std::is_same_v<T, const char*>) struct Passed<T> {
   using type = void*;
 };
 template <>

@@ -16,14 +16,16 @@ using std::chrono::milliseconds;
 // How long a rank that gives up waits for the GPU to stop writing, at most.
 constexpr milliseconds kSettlePatience{5000};
 
-milliseconds settle_patience(milliseconds timeout) { return std::min(timeout, kSettlePatience); }
+milliseconds settle_patience(milliseconds timeout) {
+  return std::min(timeout, kSettlePatience);
+}
 
 /// What ended a wait, told to the fate; the one place where exceptions of Link become reasons.
 /// Rethrows what is being handled, for use in a catch block. Afterwards nobody writes to the
 /// caller's memory any more, unless the GPU hangs for good.
 [[noreturn]] void end_with_current_exception(Fate& fate, Link& link, const Silence& silence,
-                                const CallHeader& call, std::int64_t progress,
-                                milliseconds timeout) {
+                                             const CallHeader& call, std::int64_t progress,
+                                             milliseconds timeout) {
   const std::string who = "rank " + std::to_string(link.rank());
   try {
     throw;
@@ -160,13 +162,14 @@ void Communicator::agree_on_options() {
 void Communicator::connect(milliseconds join_timeout) {
   const auto deadline = Clock::now() + join_timeout;
   const OnDevice here(*options_.apis, options_.device);
-  link_ = std::make_shared<Link>(
-      Link::Options{options_.apis, options_.device, rank(), size(), fate_});
+  link_ =
+      std::make_shared<Link>(Link::Options{options_.apis, options_.device, rank(), size(), fate_});
   fate_->tell([link = link_](const std::string&) { link->kill(); });
   payload_ = std::make_unique<Payload>(*link_, options_.scratch_bytes, options_.deterministic);
   NcclUniqueId id;
   if (rank() == 0) id = link_->unique_id();
-  talk_.control().broadcast({id.internal, sizeof id.internal, DType::kUInt8}, 0, "NCCL's id")
+  talk_.control()
+      .broadcast({id.internal, sizeof id.internal, DType::kUInt8}, 0, "NCCL's id")
       ->wait();
   try {
     link_->connect(id, deadline);
@@ -248,8 +251,7 @@ WorkPtr Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOp
                    std::string(options.label) + "]");
   const CallHeader call = next_call(Operation::kReduceScatter, options.label, in.dtype, out.count);
   return run(
-      call, memory,
-      [&](Collective& control) { control.reduce_scatter(in, out, options)->wait(); },
+      call, memory, [&](Collective& control) { control.reduce_scatter(in, out, options)->wait(); },
       [&](const Payload::Deadline& deadline) {
         payload_->reduce_scatter(in, out, options, deadline);
       });
@@ -303,9 +305,8 @@ std::shared_ptr<Collective> Communicator::split(int color, int key, milliseconds
   call.key = key;
   talk_.agree(call, Memory::kNone);
   Options child = options_;
-  talk_.run(call, [&](Collective& control) {
-    child.control = control.split(color, key, patience);
-  });
+  talk_.run(call,
+            [&](Collective& control) { child.control = control.split(color, key, patience); });
   if (child.control == nullptr) return nullptr;
   child.timeout = std::max(options_.timeout, patience);
   child.store = with_prefix(options_.store, "nccl/split-" + std::to_string(call.sequence) + "-" +
@@ -338,6 +339,7 @@ void Communicator::shutdown() {
       fail(call);
     }
     talk_.run(call, [&](Collective& control) {
+      control.barrier("NCCL has ended everywhere")->wait();  // as long as failures are heard of
       vigil_->end();
       control.shutdown();
     });
@@ -364,12 +366,10 @@ void Communicator::leave() noexcept {
 std::shared_ptr<Collective> join(Options options) {
   ZERO_REQUIRE(options.apis && options.control && options.store,
                "nccl::join: apis, control and store must not be null");
-  ZERO_REQUIRE(options.timeout.count() > 0,
-               "nccl::join: timeout must be positive: " + std::to_string(options.timeout.count()) +
-                   " ms");
-  ZERO_REQUIRE(options.scratch_bytes >= 0,
-               "nccl::join: scratch_bytes must not be negative: " +
-                   std::to_string(options.scratch_bytes));
+  ZERO_REQUIRE(options.timeout.count() > 0, "nccl::join: timeout must be positive: " +
+                                                std::to_string(options.timeout.count()) + " ms");
+  ZERO_REQUIRE(options.scratch_bytes >= 0, "nccl::join: scratch_bytes must not be negative: " +
+                                               std::to_string(options.scratch_bytes));
   const milliseconds timeout = options.timeout;
   return std::make_shared<Communicator>(std::move(options), timeout);
 }

@@ -17,7 +17,9 @@ OnDevice::OnDevice(const Apis& apis, int device) : apis_(apis) {
   check_cuda(apis_, apis_.cuda.set_device(device), "cudaSetDevice");
 }
 
-OnDevice::~OnDevice() { apis_.cuda.set_device(before_); }
+OnDevice::~OnDevice() {
+  apis_.cuda.set_device(before_);
+}
 
 Stream::Stream(ApisPtr apis) : apis_(std::move(apis)) {
   check_cuda(*apis_, apis_->cuda.stream_create_with_flags(&stream_, kCudaStreamNonBlocking),
@@ -28,14 +30,18 @@ Stream::~Stream() {
   if (stream_ != nullptr) apis_->cuda.stream_destroy(stream_);
 }
 
-bool Stream::idle() const noexcept { return apis_->cuda.stream_query(stream_) != kCudaNotReady; }
+bool Stream::idle() const noexcept {
+  return apis_->cuda.stream_query(stream_) != kCudaNotReady;
+}
 
 Event::Event(ApisPtr apis) : apis_(std::move(apis)) {
   check_cuda(*apis_, apis_->cuda.event_create_with_flags(&event_, kCudaEventDisableTiming),
              "cudaEventCreateWithFlags");
 }
 
-Event::~Event() { apis_->cuda.event_destroy(event_); }
+Event::~Event() {
+  apis_->cuda.event_destroy(event_);
+}
 
 void Event::record(CudaStream stream) {
   check_cuda(*apis_, apis_->cuda.event_record(event_, stream), "cudaEventRecord");

@@ -60,8 +60,8 @@ void check_gpu(const CudaApi& cuda) {
 std::shared_ptr<const Apis> load_apis(const LibraryNames& names) {
   auto apis = std::make_shared<Apis>();
   const Library nccl("NCCL", names.nccl);
-  for_each_nccl_function(
-      apis->nccl, [&](auto& function, const char* symbol) { nccl.find(function, symbol); });
+  for_each_nccl_function(apis->nccl,
+                         [&](auto& function, const char* symbol) { nccl.find(function, symbol); });
   if (apis->nccl.get_version(&apis->nccl_version) != kNcclSuccess ||
       apis->nccl_version < kOldestNccl) {
     unavailable("this NCCL is too old: " + version_text(apis->nccl_version));

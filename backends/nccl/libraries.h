@@ -26,8 +26,8 @@ struct LibraryNames {
   std::vector<std::string> kernels;  ///< libzero's own: libzero_cuda_kernels.so
 };
 
-/// Throws Unavailable saying in one sentence what is missing: a library, a function of it, NCCL 2.27
-/// or later, or a GPU. Libraries stay loaded until the process ends.
+/// Throws Unavailable saying in one sentence what is missing: a library, a function of it,
+/// NCCL 2.27 or later, or a GPU. Libraries stay loaded until the process ends.
 std::shared_ptr<const Apis> load_apis(const LibraryNames& names);
 
 }  // namespace zero::nccl

@@ -15,7 +15,9 @@ Byte* at(Void* data, std::int64_t bytes) {
   return static_cast<Byte*>(data) + bytes;
 }
 
-std::size_t length(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
+std::size_t length(std::int64_t bytes) {
+  return static_cast<std::size_t>(bytes);
+}
 
 int native_dtype(DType dtype) {
   if (dtype == DType::kBFloat16) return kNcclBfloat16;
@@ -80,12 +82,12 @@ void Payload::exchange(const ConstBuffer& in, std::int64_t slice, std::int64_t b
       const int from = (link_.rank() - step + link_.size()) % link_.size();
       const void* const outgoing = at<const std::byte>(in.data, (to * slice + begin) * element);
       void* const incoming = at<std::byte>(scratch_.get(), from * stride * element);
-      link_.check_nccl(nccl.send(outgoing, length(count * element), kNcclUint8, to, comm,
-                                 link_.stream()),
-                       "ncclSend");
-      link_.check_nccl(nccl.recv(incoming, length(count * element), kNcclUint8, from, comm,
-                                 link_.stream()),
-                       "ncclRecv");
+      link_.check_nccl(
+          nccl.send(outgoing, length(count * element), kNcclUint8, to, comm, link_.stream()),
+          "ncclSend");
+      link_.check_nccl(
+          nccl.recv(incoming, length(count * element), kNcclUint8, from, comm, link_.stream()),
+          "ncclRecv");
     }
   });
 }
@@ -108,8 +110,8 @@ void Payload::reduce_scatter(const ConstBuffer& in, const Buffer& out,
     args.accumulate = options.accumulate ? 1 : 0;
     args.out = sums + begin;
     args.count = count;
-    sum(args, options.block_squares == nullptr ? nullptr
-                                               : options.block_squares + begin / kNormBlock);
+    sum(args,
+        options.block_squares == nullptr ? nullptr : options.block_squares + begin / kNormBlock);
     if (!options.epilogue) return;
     Event summed(link_.apis());
     summed.record(link_.stream());
@@ -129,13 +131,12 @@ void Payload::native_sum(const ConstBuffer& in, const Buffer& out,
     received = larger.get();
   }
   group(deadline, [&](const NcclApi& nccl, NcclComm comm) {
-    link_.check_nccl(
-        nccl.reduce_scatter(in.data, received->get(), length(out.count), native_dtype(in.dtype),
-                            kNcclSum, comm, link_.stream()),
-        "ncclReduceScatter");
+    link_.check_nccl(nccl.reduce_scatter(in.data, received->get(), length(out.count),
+                                         native_dtype(in.dtype), kNcclSum, comm, link_.stream()),
+                     "ncclReduceScatter");
   });
-  const std::int64_t piece = squares_.bytes() / static_cast<std::int64_t>(sizeof(double)) *
-                             kNormBlock;
+  const std::int64_t piece =
+      squares_.bytes() / static_cast<std::int64_t>(sizeof(double)) * kNormBlock;
   in_pieces(out.count, piece, [&](std::int64_t begin, std::int64_t count) {
     zero::cuda::OrderedSum args;
     args.parts = at<const std::byte>(received->get(), begin * size_of(in.dtype));
@@ -143,8 +144,8 @@ void Payload::native_sum(const ConstBuffer& in, const Buffer& out,
     args.accumulate = options.accumulate ? 1 : 0;
     args.out = static_cast<float*>(out.data) + begin;
     args.count = count;
-    sum(args, options.block_squares == nullptr ? nullptr
-                                               : options.block_squares + begin / kNormBlock);
+    sum(args,
+        options.block_squares == nullptr ? nullptr : options.block_squares + begin / kNormBlock);
   });
   if (larger == nullptr && !options.epilogue) return;
   Event summed(link_.apis());
@@ -206,9 +207,9 @@ void Payload::broadcast(const Buffer& data, int root, const Deadline& deadline) 
   if (link_.size() == 1) return;
   const std::int64_t bytes = data.count * size_of(data.dtype);
   group(deadline, [&](const NcclApi& nccl, NcclComm comm) {
-    link_.check_nccl(nccl.broadcast(data.data, data.data, length(bytes), kNcclUint8, root, comm,
-                                    link_.stream()),
-                     "ncclBroadcast");
+    link_.check_nccl(
+        nccl.broadcast(data.data, data.data, length(bytes), kNcclUint8, root, comm, link_.stream()),
+        "ncclBroadcast");
   });
 }
 

@@ -16,7 +16,9 @@ std::string abort_reason(int rank, std::string_view why) {
   return "rank " + std::to_string(rank) + std::string(kAborted).append(why);
 }
 
-bool is_abort(std::string_view reason) { return reason.find(kAborted) != reason.npos; }
+bool is_abort(std::string_view reason) {
+  return reason.find(kAborted) != reason.npos;
+}
 
 std::string marked(std::string_view reason) {
   return std::string(kBegin).append(reason).append(kEnd);

@@ -49,8 +49,8 @@ std::string Silence::verdict(const CallHeader& call, std::int64_t progress) cons
     if (r == rank_) continue;
     try {
       const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
-      const std::string text = store_->get(key_of(call, std::to_string(r)),
-                                           std::max(left, milliseconds(1)));
+      const std::string text =
+          store_->get(key_of(call, std::to_string(r)), std::max(left, milliseconds(1)));
       launches[static_cast<std::size_t>(r)] = number_from(text);
     } catch (const CommError&) {
       silent.push_back(r);

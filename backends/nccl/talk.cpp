@@ -25,8 +25,8 @@ std::string memory_text(const std::vector<Envelope>& by_rank) {
       if (by_rank[r].memory == memory) ranks.push_back(static_cast<int>(r));
     }
     if (ranks.empty()) continue;
-    text += list_ranks(ranks) +
-            (memory == Memory::kHost ? ": host memory; " : ": the GPU's memory; ");
+    text +=
+        list_ranks(ranks) + (memory == Memory::kHost ? ": host memory; " : ": the GPU's memory; ");
   }
   return text + "nothing was written; give memory of the same kind on every rank";
 }
@@ -65,7 +65,9 @@ void Talk::run(const CallHeader& call, const std::function<void(Collective& cont
   }
 }
 
-void Talk::abort(const std::string& reason) noexcept { control_->abort(marked(reason)); }
+void Talk::abort(const std::string& reason) noexcept {
+  control_->abort(marked(reason));
+}
 
 void Talk::throw_failure(const CallHeader& call) const {
   throw CommError(describe_failure(call, rank(), fate_.reason()));

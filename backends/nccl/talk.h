@@ -30,8 +30,8 @@ class Talk {
   /// have shown. Throws ContractError on a mismatch, CommError if somebody does not come.
   std::vector<CallHeader> agree(const CallHeader& call, Memory memory);
 
-  /// Runs `function`, calls of the control that belong to `call`; a CommError of the control is told
-  /// to the fate and thrown as one about `call`.
+  /// Runs `function`, calls of the control that belong to `call`; a CommError of the control is
+  /// told to the fate and thrown as one about `call`.
   void run(const CallHeader& call, const std::function<void(Collective& control)>& function);
 
   /// Tells why this rank fails. Any thread; does not block.

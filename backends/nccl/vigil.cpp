@@ -55,7 +55,7 @@ void Vigil::end() {
   if (rank_ == 0) meet(*all_, 0);
   if (rank_ == 1) meet(*first_, 1);
   thread_.join();
-  if (fate_.failed()) return;
+  if (fate_.failed()) throw CommError(fate_.reason());
   all_->shutdown();
   if (first_) first_->shutdown();
 }

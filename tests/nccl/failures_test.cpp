@@ -1,8 +1,7 @@
 // Ranks over NCCL that fail, as threads.
 
-#include <gtest/gtest.h>
-
 #include "tests/conformance/faults/faults.h"
+#include "tests/nccl/around.h"
 #include "tests/nccl/world.h"
 
 namespace zero::nccl_test {
@@ -10,6 +9,8 @@ namespace {
 
 const bool kRegistered =
     fault_test::register_thread_faults({"Nccl", kRanks, {"rank 0 did not finish joining"}});
+
+const bool kAround = Around::every_test(std::chrono::microseconds(50));
 
 }  // namespace
 }  // namespace zero::nccl_test

@@ -11,16 +11,22 @@
 
 namespace zero::nccl_test {
 
-std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueStore> store,
-                                 std::chrono::milliseconds timeout) {
+std::shared_ptr<Collective> join_beside(std::shared_ptr<Collective> control,
+                                        std::shared_ptr<KeyValueStore> store,
+                                        std::chrono::milliseconds timeout) {
   nccl::Options options;
   options.apis = fake_apis();
-  options.control = shm::join({rank, size, timeout, store});
+  options.device = control->rank();
+  options.control = std::move(control);
   options.store = std::move(store);
-  options.device = rank;
   options.timeout = timeout;
   options.scratch_bytes = 0;  // the least: large calls travel in many pieces
   return nccl::join(std::move(options));
+}
+
+std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueStore> store,
+                                 std::chrono::milliseconds timeout) {
+  return join_beside(shm::join({rank, size, timeout, store}), store, timeout);
 }
 
 std::vector<std::shared_ptr<Collective>> make_light_world(int size,

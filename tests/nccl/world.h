@@ -7,6 +7,11 @@
 
 namespace zero::nccl_test {
 
+/// One rank whose words go over `control`.
+std::shared_ptr<Collective> join_beside(std::shared_ptr<Collective> control,
+                                        std::shared_ptr<KeyValueStore> store,
+                                        std::chrono::milliseconds timeout);
+
 std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueStore> store,
                                  std::chrono::milliseconds timeout);
 

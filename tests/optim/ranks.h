@@ -45,9 +45,15 @@ inline std::string message_of(const std::exception_ptr& error) {
   }
 }
 
+/// Makes the worlds of on_ranks(), one communicator a rank. A program that tests another backend
+/// replaces it before main().
+using MakeWorld = std::function<std::vector<std::shared_ptr<Collective>>(
+    int world_size, std::chrono::milliseconds timeout)>;
+inline MakeWorld make_world = &make_threads;
+
 /// Runs on `world_size` threads and rethrows the first error.
 inline void on_ranks(int world_size, const RankFunction& function) {
-  const auto errors = run_ranks(make_threads(world_size, std::chrono::seconds(60)), function);
+  const auto errors = run_ranks(make_world(world_size, std::chrono::seconds(60)), function);
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
   }

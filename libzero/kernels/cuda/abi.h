@@ -51,7 +51,7 @@ struct Cast {
 
 /// Lives in device memory from step to step, so that a step needs no word from the host.
 struct StepState {
-  double sum_of_squares = 0;  ///< Of the raw gradients of all ranks: the norm's, already exact.
+  double sum_of_squares = 0;   ///< Of the raw gradients of all ranks: the norm's, already exact.
   std::int64_t nonfinite = 0;  ///< Not 0: some rank saw infinity or NaN.
   std::int64_t weight_sum = 1;
   double loss_scale = 1;

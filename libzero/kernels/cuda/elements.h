@@ -17,13 +17,25 @@ struct Float16 {
   std::uint16_t bits;
 };
 
-ZERO_HOST_DEVICE inline float widened(float value) { return value; }
-ZERO_HOST_DEVICE inline float widened(BFloat16 value) { return float_from_bfloat16(value.bits); }
-ZERO_HOST_DEVICE inline float widened(Float16 value) { return float_from_float16(value.bits); }
+ZERO_HOST_DEVICE inline float widened(float value) {
+  return value;
+}
+ZERO_HOST_DEVICE inline float widened(BFloat16 value) {
+  return float_from_bfloat16(value.bits);
+}
+ZERO_HOST_DEVICE inline float widened(Float16 value) {
+  return float_from_float16(value.bits);
+}
 
-ZERO_HOST_DEVICE inline void store(float value, float& to) { to = value; }
-ZERO_HOST_DEVICE inline void store(float value, BFloat16& to) { to = {bfloat16_from_float(value)}; }
-ZERO_HOST_DEVICE inline void store(float value, Float16& to) { to = {float16_from_float(value)}; }
+ZERO_HOST_DEVICE inline void store(float value, float& to) {
+  to = value;
+}
+ZERO_HOST_DEVICE inline void store(float value, BFloat16& to) {
+  to = {bfloat16_from_float(value)};
+}
+ZERO_HOST_DEVICE inline void store(float value, Float16& to) {
+  to = {float16_from_float(value)};
+}
 
 /// Calls function(T()) for the element type T of a floating dtype; false for another one.
 template <class Function>

@@ -21,7 +21,9 @@ unsigned grid_for(std::int64_t threads) {
 __device__ std::int64_t first_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
 }
-__device__ std::int64_t all_threads() { return static_cast<std::int64_t>(gridDim.x) * kThreads; }
+__device__ std::int64_t all_threads() {
+  return static_cast<std::int64_t>(gridDim.x) * kThreads;
+}
 
 /// Sixteen neighbouring threads share a block of the norm and add up by the pairwise rounds of
 /// block_sum_of_squares().
@@ -59,7 +61,9 @@ __global__ void cast_kernel(Cast args) {
   }
 }
 
-__global__ void prepare_kernel(PrepareStep args) { prepare(args); }
+__global__ void prepare_kernel(PrepareStep args) {
+  prepare(args);
+}
 
 template <class Gradient, class Copy>
 __global__ void adamw_kernel(AdamWStep args) {
@@ -71,7 +75,9 @@ __global__ void adamw_kernel(AdamWStep args) {
   }
 }
 
-cudaStream_t as_stream(Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaStream_t as_stream(Stream stream) {
+  return static_cast<cudaStream_t>(stream);
+}
 
 int launched(bool known_types) {
   return static_cast<int>(known_types ? cudaGetLastError() : cudaErrorInvalidValue);
@@ -93,8 +99,9 @@ int ordered_reduce(const OrderedReduce* args, Stream stream) {
     return launched(true);
   }
   return launched(args->maximum == 0 && with_element(args->dtype, [&](auto element) {
-    reduce_kernel<decltype(element)><<<grid, kThreads, 0, as_stream(stream)>>>(*args);
-  }));
+                    reduce_kernel<decltype(element)>
+                        <<<grid, kThreads, 0, as_stream(stream)>>>(*args);
+                  }));
 }
 
 int cast(const Cast* args, Stream stream) {

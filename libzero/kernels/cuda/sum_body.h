@@ -25,8 +25,8 @@ ZERO_HOST_DEVICE float sum_of_element(const OrderedSum& args, std::int64_t i) {
   return sum;
 }
 
-/// One lane of one block of the norm: elements lane, lane + 16, ... of it. Returns the lane's sum of
-/// squares.
+/// One lane of one block of the norm: elements lane, lane + 16, ... of it. Returns the lane's sum
+/// of squares.
 template <class T>
 ZERO_HOST_DEVICE double sum_lane(const OrderedSum& args, std::int64_t block, int lane) {
   double squares = 0;

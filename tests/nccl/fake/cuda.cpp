@@ -1,6 +1,6 @@
 // The fake CUDA runtime: device memory is the host's, everything asynchronous really happens later.
 
-#include <array>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -52,7 +52,9 @@ struct Registry {
   }
 };
 
-int failing(const char* function) { return Weather::now().call(function, current_device()); }
+int failing(const char* function) {
+  return Weather::now().call(function, current_device());
+}
 
 #define ZERO_FAKE_CALL(name) \
   if (const int answer = failing(name); answer != 0) return answer
@@ -213,11 +215,22 @@ int event_query(CudaEvent event) {
   return fake->mark->done ? 0 : nccl::kCudaNotReady;
 }
 
-int get_last_error() { return 0; }
+int get_last_error() {
+  return 0;
+}
 
-const char* get_error_string(int) { return "an error of the fake runtime"; }
+const char* get_error_string(int) {
+  return "an error of the fake runtime";
+}
 
 }  // namespace
+
+bool streams_are_idle() {
+  Registry& registry = Registry::get();
+  const std::lock_guard lock(registry.mutex);
+  return std::all_of(registry.streams.begin(), registry.streams.end(),
+                     [](FakeStream* stream) { return stream->idle(); });
+}
 
 int& current_device() {
   thread_local int device = 0;

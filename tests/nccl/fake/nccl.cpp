@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/nccl/fake/apis.h"
+#include "tests/nccl/fake/streams.h"
 #include "tests/nccl/fake/weather.h"
 #include "tests/nccl/fake/world.h"
 
@@ -50,7 +51,9 @@ int broken(const std::string& rule) {
   return kInvalidUsage;
 }
 
-int some_looks() { return static_cast<int>(Weather::now().random(3)); }
+int some_looks() {
+  return static_cast<int>(Weather::now().random(3));
+}
 
 /// One thread is in a communicator at a time.
 class Inside {
@@ -64,7 +67,9 @@ class Inside {
   FakeComm& comm_;
 };
 
-FakeComm& as_comm(NcclComm comm) { return *static_cast<FakeComm*>(comm); }
+FakeComm& as_comm(NcclComm comm) {
+  return *static_cast<FakeComm*>(comm);
+}
 
 #define ZERO_FAKE_CALL(name, rank) \
   if (const int answer = Weather::now().call(name, rank); answer != 0) return answer
@@ -135,7 +140,8 @@ int comm_get_async_error(NcclComm handle, int* error) {
   const Inside inside(comm);
   const std::lock_guard lock(comm.mutex);
   if (comm.state == State::kGone) return broken("a communicator was asked after its end");
-  *error = look(comm);
+  const int trouble = Weather::now().look(comm.rank);
+  *error = trouble != 0 ? trouble : look(comm);
   return 0;
 }
 
@@ -177,11 +183,15 @@ int comm_abort(NcclComm handle) {
   return 0;
 }
 
-const char* get_error_string(int) { return "an error of the fake NCCL"; }
-const char* get_last_error(NcclComm) { return ""; }
+const char* get_error_string(int) {
+  return "an error of the fake NCCL";
+}
+const char* get_last_error(NcclComm) {
+  return "";
+}
 
 int group_start() {
-  ZERO_FAKE_CALL("ncclGroupStart", -1);
+  ZERO_FAKE_CALL("ncclGroupStart", current_device());
   ++group().depth;
   return 0;
 }
@@ -196,7 +206,8 @@ int begin_launch(FakeComm& comm, CudaStream stream, std::vector<Operation> opera
   comm.stream->reserve(true);
   comm.state = State::kLaunching;
   comm.looks_left = some_looks();
-  return comm.looks_left > 0 ? kNcclInProgress : look(comm);
+  const bool later = comm.looks_left > 0 || Weather::now().look(comm.rank) != 0;
+  return later ? kNcclInProgress : look(comm);
 }
 
 int end_group() {
@@ -217,7 +228,7 @@ int end_group() {
 }
 
 int group_end() {
-  const int error = Weather::now().call("ncclGroupEnd", -1);
+  const int error = Weather::now().call("ncclGroupEnd", current_device());
   if (group().depth == 0) return broken("a group ended that had not begun");
   if (--group().depth > 0) return 0;
   if (error != 0) {

@@ -43,6 +43,9 @@ class FakeStream {
   std::thread thread_;
 };
 
+/// All streams that somebody made, and has not destroyed, have nothing to do.
+bool streams_are_idle();
+
 /// The device of this thread.
 int& current_device();
 

@@ -15,6 +15,7 @@ void Weather::reset(bool all_is_device_memory) {
   most_delay_us_ = 0;
   hook_ = nullptr;
   kernel_hook_ = nullptr;
+  look_hook_ = nullptr;
   has_hook_ = false;
   calls_ = 0;
   broken_.clear();
@@ -38,8 +39,7 @@ void Weather::pause() {
   const std::uint64_t kind = random(8);
   if (kind < 5) return;
   if (kind == 5) return std::this_thread::yield();
-  std::this_thread::sleep_for(
-      std::chrono::microseconds(random(static_cast<std::uint64_t>(most))));
+  std::this_thread::sleep_for(std::chrono::microseconds(random(static_cast<std::uint64_t>(most))));
 }
 
 void Weather::on_call(std::function<int(const std::string&, int)> hook) {
@@ -68,6 +68,18 @@ int Weather::kernel(int rank, std::int64_t kernel) {
   const auto hook = kernel_hook_;
   lock.unlock();
   return hook ? hook(rank, kernel) : 0;
+}
+
+void Weather::on_look(std::function<int(int)> hook) {
+  const std::lock_guard lock(mutex_);
+  look_hook_ = std::move(hook);
+}
+
+int Weather::look(int rank) {
+  std::unique_lock lock(mutex_);
+  const auto hook = look_hook_;
+  lock.unlock();
+  return hook ? hook(rank) : 0;
 }
 
 void Weather::broke_rule(const std::string& what) {

@@ -28,14 +28,19 @@ class Weather {
   std::uint64_t random(std::uint64_t limit);
 
   /// Called at the beginning of each function of the tables, with its name and the device or rank
-  /// that it is about; what it returns, unless 0, is the function's answer, and nothing else happens.
+  /// that it is about; what it returns, unless 0, is the function's answer, and nothing else
+  /// happens.
   void on_call(std::function<int(const std::string& function, int rank)> hook);
   int call(const char* function, int rank);
 
-  /// Called when a NCCL kernel begins; unless it returns 0, the kernel hangs until it is aborted and
-  /// that is the communicator's asynchronous error. -1: hangs without an error.
+  /// Called when a NCCL kernel begins; unless it returns 0, the kernel hangs until it is aborted
+  /// and that is the communicator's asynchronous error. -1: hangs without an error.
   void on_kernel(std::function<int(int rank, std::int64_t kernel)> hook);
   int kernel(int rank, std::int64_t kernel);
+
+  /// Called when a communicator is asked how it is; unless it returns 0, that is the answer.
+  void on_look(std::function<int(int rank)> hook);
+  int look(int rank);
 
   bool all_is_device_memory() const { return all_is_device_memory_; }
 
@@ -55,6 +60,7 @@ class Weather {
   std::atomic<std::int64_t> calls_ = 0;
   std::function<int(const std::string&, int)> hook_;
   std::function<int(int, std::int64_t)> kernel_hook_;
+  std::function<int(int)> look_hook_;
   std::vector<std::string> broken_;
 };
 

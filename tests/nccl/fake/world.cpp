@@ -25,8 +25,8 @@ void add_rounded(void* a, const void* b, std::size_t count, int dtype) {
     if (dtype == nccl::kNcclFloat32) {
       wide[i] += more_wide[i];
     } else if (dtype == nccl::kNcclBfloat16) {
-      narrow[i] = bfloat16_from_float(float_from_bfloat16(narrow[i]) +
-                                      float_from_bfloat16(more_narrow[i]));
+      narrow[i] =
+          bfloat16_from_float(float_from_bfloat16(narrow[i]) + float_from_bfloat16(more_narrow[i]));
     } else {
       narrow[i] =
           float16_from_float(float_from_float16(narrow[i]) + float_from_float16(more_narrow[i]));

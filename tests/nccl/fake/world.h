@@ -25,7 +25,8 @@ struct Parcel {
   bool* taken = nullptr;
 };
 
-/// The mail between ranks: parcels of one pair of ranks arrive in the order in which they were sent.
+/// The mail between ranks: parcels of one pair of ranks arrive in the order in which they were
+/// sent.
 class World {
  public:
   explicit World(int size) : size_(size) {}

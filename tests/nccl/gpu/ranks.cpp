@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "backends/nccl/nccl.h"
+#include "libzero/collective/threads.h"
+#include "tests/nccl/gpu/check.h"
+#include "tests/nccl/gpu/device_data.h"
+
+namespace zero::gpu_check {
+namespace {
+
+constexpr std::chrono::seconds kTimeout{60};
+constexpr std::int64_t kCompared = 100'003;  // elements of a slice
+
+struct Measured {
+  double seconds = 0;
+  bool right = false;
+};
+
+struct Results {
+  Measured reduce_scatter, all_gather, broadcast;
+};
+
+/// One rank: the same calls over NCCL and over `threads`, compared; then timed.
+class RankCheck {
+ public:
+  RankCheck(const std::shared_ptr<const nccl::Apis>& apis, Collective& comm, Collective& reference,
+            const Settings& settings)
+      : lane_(apis), comm_(comm), reference_(reference), settings_(settings) {}
+
+  Results run(bool compare_sums) {
+    Results results;
+    results.reduce_scatter.right = !compare_sums || sums_are_right();
+    results.all_gather.right = gathers_right();
+    results.broadcast.right = copies_right();
+    time(results);
+    return results;
+  }
+
+ private:
+  std::uint64_t seed() const { return 100 + static_cast<std::uint64_t>(comm_.rank()); }
+
+  bool sums_are_right() {
+    const auto given = as_type(values(kCompared * comm_.size(), seed()), DType::kBFloat16);
+    std::vector<float> expected(kCompared);
+    const DeviceData<std::byte> in(lane_, given);
+    const DeviceData<float> out(lane_, expected);
+    const std::int64_t all = kCompared * comm_.size();
+    reference_
+        .reduce_scatter({given.data(), all, DType::kBFloat16},
+                        {expected.data(), kCompared, DType::kFloat32}, {})
+        ->wait();
+    comm_
+        .reduce_scatter({in.get(), all, DType::kBFloat16}, {out.get(), kCompared, DType::kFloat32},
+                        {})
+        ->wait();
+    const auto sums = out.read();
+    return std::memcmp(sums.data(), expected.data(), sums.size() * 4) == 0;
+  }
+
+  bool gathers_right() {
+    const auto given = values(kCompared, seed());
+    std::vector<float> expected(static_cast<std::size_t>(kCompared * comm_.size()));
+    const DeviceData<float> in(lane_, given);
+    const DeviceData<float> out(lane_, expected);
+    const auto all = static_cast<std::int64_t>(expected.size());
+    reference_
+        .all_gather({given.data(), kCompared, DType::kFloat32},
+                    {expected.data(), all, DType::kFloat32}, "")
+        ->wait();
+    comm_.all_gather({in.get(), kCompared, DType::kFloat32}, {out.get(), all, DType::kFloat32}, "")
+        ->wait();
+    return out.read() == expected;
+  }
+
+  bool copies_right() {
+    const DeviceData<float> data(lane_, values(kCompared, seed()));
+    const int root = comm_.size() - 1;
+    comm_.broadcast({data.get(), kCompared, DType::kFloat32}, root, "")->wait();
+    return data.read() == values(kCompared, 100 + static_cast<std::uint64_t>(root));
+  }
+
+  void time(Results& results) {
+    const std::int64_t slice = std::max<std::int64_t>(settings_.elements / comm_.size(), 1);
+    const std::int64_t all = slice * comm_.size();
+    const nccl::DeviceMemory whole(lane_.apis(), all * 2);
+    const nccl::DeviceMemory sums(lane_.apis(), slice * 4);
+    char* const own = static_cast<char*>(whole.get()) + comm_.rank() * slice * 2;
+    results.reduce_scatter.seconds = time([&] {
+      return comm_.reduce_scatter({whole.get(), all, DType::kBFloat16},
+                                  {sums.get(), slice, DType::kFloat32}, {});
+    });
+    results.all_gather.seconds = time([&] {
+      return comm_.all_gather({own, slice, DType::kBFloat16}, {whole.get(), all, DType::kBFloat16},
+                              "");
+    });
+    results.broadcast.seconds = time([&] {
+      return comm_.broadcast({whole.get(), all, DType::kBFloat16}, 0, "");
+    });
+  }
+
+  double time(const std::function<WorkPtr()>& call) {
+    call()->wait();
+    comm_.barrier("timing")->wait();
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<WorkPtr> works;
+    for (int i = 0; i < settings_.rounds; ++i) works.push_back(call());
+    for (const WorkPtr& work : works) work->wait();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    return elapsed.count() / settings_.rounds;
+  }
+
+  Lane lane_;
+  Collective& comm_;
+  Collective& reference_;
+  const Settings& settings_;
+};
+
+/// The slowest rank counts; all must be right.
+void merge(Measured& all, const Measured& one) {
+  all.seconds = std::max(all.seconds, one.seconds);
+  all.right = all.right && one.right;
+}
+
+Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings& settings, int size,
+                  bool deterministic) {
+  const auto controls = make_threads(size, kTimeout);
+  const auto references = make_threads(size, kTimeout);
+  const auto store = make_memory_store();
+  Results all{{0, true}, {0, true}, {0, true}};
+  std::mutex mutex;
+  std::exception_ptr error;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto r = static_cast<std::size_t>(rank);
+      try {
+        const nccl::OnDevice here(*apis, rank);
+        nccl::Options options{apis, controls[r], store, rank, kTimeout};
+        options.deterministic = deterministic;
+        const auto comm = nccl::join(std::move(options));
+        const Results mine = RankCheck(apis, *comm, *references[r], settings).run(deterministic);
+        comm->shutdown();
+        references[r]->shutdown();
+        const std::lock_guard lock(mutex);
+        merge(all.reduce_scatter, mine.reduce_scatter);
+        merge(all.all_gather, mine.all_gather);
+        merge(all.broadcast, mine.broadcast);
+      } catch (...) {
+        references[r]->abort("rank " + std::to_string(rank) + " failed");
+        const std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (error) std::rethrow_exception(error);
+  return all;
+}
+
+}  // namespace
+
+void check_ranks(const std::shared_ptr<const nccl::Apis>& apis, const Settings& settings,
+                 Table& table) {
+  int devices = 0;
+  nccl::check_cuda(*apis, apis->cuda.get_device_count(&devices), "cudaGetDeviceCount");
+  if (settings.devices > 0) devices = std::min(devices, settings.devices);
+  table.heading("Collectives, one GPU a rank, bfloat16; the rate is the whole buffer's");
+  for (int size = 1; size <= devices; size *= 2) {
+    const double bytes =
+        static_cast<double>(std::max<std::int64_t>(settings.elements / size, 1) * size) * 2;
+    const std::string tail = ", world " + std::to_string(size);
+    const Results ordered = run_world(apis, settings, size, true);
+    const Results native = run_world(apis, settings, size, false);
+    table.add("reduce_scatter in rank order" + tail, bytes, ordered.reduce_scatter.seconds,
+              ordered.reduce_scatter.right);
+    table.add("reduce_scatter in NCCL's order (bits not compared)" + tail, bytes,
+              native.reduce_scatter.seconds, native.reduce_scatter.right);
+    table.add("all_gather" + tail, bytes, ordered.all_gather.seconds, ordered.all_gather.right);
+    table.add("broadcast" + tail, bytes, ordered.broadcast.seconds, ordered.broadcast.right);
+  }
+}
+
+}  // namespace zero::gpu_check

@@ -1,0 +1,217 @@
+// Payload in the GPU's memory and in the host's; options; the caller's stream.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <future>
+#include <thread>
+
+#include "backends/nccl/nccl.h"
+#include "libzero/base/error.h"
+#include "libzero/collective/threads.h"
+#include "libzero/kernels/block_norm.h"
+#include "tests/nccl/around.h"
+#include "tests/nccl/device_array.h"
+#include "tests/nccl/fake/apis.h"
+#include "tests/nccl/world.h"
+
+namespace zero::nccl_test {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const bool kAround = Around::every_test(std::chrono::microseconds(20));
+
+constexpr milliseconds kPatience = fault_test::kPatience;
+
+/// Runs `body` on every rank; only memory that was allocated on the GPU counts as the GPU's.
+void with_both_memories(int size, const std::function<void(Collective&)>& body) {
+  Weather::now().reset(false);
+  kRanks.run_in_peace(size, body);
+}
+
+TEST(NcclMemory, HostMemoryTravelsOverTheHostAndDeviceMemoryOverNccl) {
+  std::atomic<int> groups = 0;
+  with_both_memories(3, [&](Collective& comm) {
+    Weather::now().on_call([&](const std::string& function, int) {
+      if (function == "ncclGroupEnd") ++groups;
+      return 0;
+    });
+    comm.barrier("hook is there")->wait();
+    std::int64_t vote = comm.rank() + 1;
+    comm.all_reduce({&vote, 1, DType::kInt64}, ReduceOp::kMax, "vote")->wait();
+    EXPECT_EQ(vote, 3);
+    comm.barrier("nobody has used NCCL")->wait();
+    EXPECT_EQ(groups, 0);
+    comm.barrier("seen by all")->wait();
+    const DeviceArray word(comm.rank(), 8);
+    *word.as<std::int64_t>() = comm.rank() + 1;
+    comm.all_reduce({word.as<std::int64_t>(), 1, DType::kInt64}, ReduceOp::kSum, "vote")->wait();
+    EXPECT_EQ(*word.as<std::int64_t>(), 6);
+    EXPECT_GE(groups, 1);
+  });
+}
+
+TEST(NcclMemory, SumsOfSquaresReachTheHostFromTheGpu) {
+  with_both_memories(2, [](Collective& comm) {
+    constexpr std::int64_t kSlice = 20'003;
+    const DeviceArray in(comm.rank(), 2 * kSlice * 4);
+    const DeviceArray out(comm.rank(), kSlice * 4);
+    for (std::int64_t i = 0; i < 2 * kSlice; ++i) in.as<float>()[i] = 0.1f * static_cast<float>(i);
+    std::vector<double> squares((kSlice + kNormBlock - 1) / kNormBlock + 1, -1.0);
+    comm.reduce_scatter({in.as<float>(), 2 * kSlice, DType::kFloat32},
+                        {out.as<float>(), kSlice, DType::kFloat32},
+                        {false, nullptr, "", squares.data()})
+        ->wait();
+    for (std::size_t b = 0; b + 1 < squares.size(); ++b) {
+      const auto begin = static_cast<std::int64_t>(b) * kNormBlock;
+      ASSERT_EQ(squares[b], block_sum_of_squares(out.as<float>() + begin,
+                                                 std::min(kNormBlock, kSlice - begin)));
+    }
+    EXPECT_EQ(squares.back(), -1.0);
+  });
+}
+
+TEST(NcclMemory, RanksThatGiveMemoryOfDifferentKindsAreAllRefusedAndGoOn) {
+  with_both_memories(3, [](Collective& comm) {
+    std::vector<float> host(100, 3.0f);
+    const DeviceArray device(comm.rank(), 400);
+    float* const data = comm.rank() == 1 ? host.data() : device.as<float>();
+    const std::string text = fault_test::what_of([&] {
+      comm.broadcast({data, 100, DType::kFloat32}, 0, "weights")->wait();
+    });
+    EXPECT_THAT(text, AllOf(StartsWith("ContractError"), HasSubstr("rank 1: host memory"),
+                            HasSubstr("ranks 0, 2: the GPU's memory"), HasSubstr("weights")));
+    EXPECT_EQ(host, std::vector<float>(100, 3.0f));
+    comm.broadcast({host.data(), 100, DType::kFloat32}, 0, "weights")->wait();
+  });
+}
+
+TEST(NcclMemory, ACallOfBothKindsOfMemoryOrOfAnotherGpuIsRefusedAsNeverMade) {
+  with_both_memories(2, [](Collective& comm) {
+    std::vector<float> host(100);
+    const DeviceArray device(comm.rank(), 400);
+    const DeviceArray elsewhere(comm.rank() + 5, 400);
+    EXPECT_THAT(fault_test::what_of([&] {
+                  comm.all_gather({host.data(), 50, DType::kFloat32},
+                                  {device.as<float>(), 100, DType::kFloat32}, "half")
+                      ->wait();
+                }),
+                AllOf(StartsWith("ContractError"), HasSubstr("half")));
+    EXPECT_THAT(fault_test::what_of([&] {
+                  comm.broadcast({elsewhere.as<float>(), 100, DType::kFloat32}, 0, "")->wait();
+                }),
+                AllOf(StartsWith("ContractError"), HasSubstr("another GPU")));
+    comm.barrier("goes on")->wait();
+  });
+}
+
+/// What each of two joining ranks throws.
+std::vector<std::string> join_with(const std::function<void(int rank, nccl::Options&)>& change) {
+  constexpr milliseconds kTimeout{2000};
+  auto controls = make_threads(2, kTimeout);
+  const auto join_one = [&](int rank, int, std::shared_ptr<KeyValueStore> store, milliseconds) {
+    nccl::Options options;
+    options.apis = fake_apis();
+    options.control = std::move(controls[static_cast<std::size_t>(rank)]);
+    options.store = std::move(store);
+    options.device = rank;
+    options.timeout = kTimeout;
+    change(rank, options);
+    return nccl::join(std::move(options));
+  };
+  return fault_test::ThreadRanks(join_one).run(2, kTimeout,
+                                               [](Collective& comm) { comm.shutdown(); });
+}
+
+TEST(NcclOptions, RanksWithDifferentOptionsAreAllRefused) {
+  EXPECT_THAT(join_with([](int, nccl::Options&) {}), Each(""));
+  EXPECT_THAT(
+      join_with([](int rank, nccl::Options& options) { options.deterministic = rank == 0; }),
+      Each(AllOf(StartsWith("ContractError"), HasSubstr("deterministic 0"))));
+  EXPECT_THAT(join_with([](int rank, nccl::Options& o) { o.scratch_bytes = 1000 + rank; }),
+              Each(AllOf(StartsWith("ContractError"), HasSubstr("scratch_bytes 1001"))));
+  EXPECT_THAT(join_with([](int rank, nccl::Options& options) {
+                auto apis = std::make_shared<nccl::Apis>(*options.apis);
+                apis->nccl_version += rank;
+                options.apis = apis;
+              }),
+              Each(AllOf(StartsWith("ContractError"), HasSubstr("NCCL 22810"))));
+}
+
+/// One bfloat16 reduce_scatter in which the order and the rounding of additions show.
+std::vector<float> sums(bool deterministic) {
+  constexpr int kWorld = 4;
+  constexpr std::int64_t kSlice = 3000;
+  auto ranks = make_light_world(kWorld, kPatience, deterministic);
+  std::vector<std::thread> threads;
+  std::vector<float> all(kWorld * kSlice, 0.5f);
+  for (int rank = 0; rank < kWorld; ++rank) {
+    threads.emplace_back([&, rank] {
+      Collective& comm = *ranks[static_cast<std::size_t>(rank)];
+      std::vector<std::uint16_t> in(kWorld * kSlice);
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        in[i] =
+            static_cast<std::uint16_t>(0x3f80u + (i * 37 + static_cast<std::size_t>(rank)) % 99);
+      }
+      std::vector<double> squares(kSlice / kNormBlock + 1);
+      comm.reduce_scatter({in.data(), kWorld * kSlice, DType::kBFloat16},
+                          {all.data() + rank * kSlice, kSlice, DType::kFloat32},
+                          {true, nullptr, "", squares.data()})
+          ->wait();
+      EXPECT_EQ(squares[0], block_sum_of_squares(all.data() + rank * kSlice, kNormBlock));
+      comm.shutdown();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return all;
+}
+
+TEST(NcclOptions, NcclsOwnSumIsNearTheOrderedOneAndNotThatOne) {
+  const std::vector<float> ordered = sums(true);
+  const std::vector<float> native = sums(false);
+  EXPECT_NE(ordered, native);
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    ASSERT_NEAR(ordered[i], native[i], 0.02f * std::fabs(ordered[i]));
+  }
+}
+
+/// The caller's kernels are still on their stream when the call is made.
+TEST(NcclMemory, ACallWaitsForTheCallersStream) {
+  for (const bool own_stream : {false, true}) {
+    nccl::CudaStream stream = nullptr;
+    const nccl::CudaApi cuda = fake_cuda();
+    if (own_stream) cuda.stream_create_with_flags(&stream, nccl::kCudaStreamNonBlocking);
+    nccl::Options options;
+    options.apis = fake_apis();
+    options.control = make_threads(1, kPatience)[0];
+    options.store = make_memory_store();
+    options.caller_stream = [=] { return stream; };
+    const auto comm = nccl::join(std::move(options));
+    std::vector<float> in(5000, 0.0f);
+    std::vector<float> out(5000, 0.0f);
+    std::promise<void> later;
+    FakeStream::of(stream).put([&in, go = later.get_future().share()] {
+      go.wait();
+      in.assign(in.size(), 2.0f);
+    });
+    const WorkPtr work =
+        comm->reduce_scatter({in.data(), 5000, DType::kFloat32},
+                             {out.data(), 5000, DType::kFloat32}, {false, nullptr, "early"});
+    EXPECT_FALSE(work->test());
+    EXPECT_EQ(out[0], 0.0f);
+    later.set_value();
+    work->wait();
+    EXPECT_EQ(out, std::vector<float>(5000, 2.0f));
+    comm->shutdown();
+    if (own_stream) cuda.stream_destroy(stream);
+  }
+}
+
+}  // namespace
+}  // namespace zero::nccl_test
