@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "checkpoint/tools": {"libzero/base", "libzero/layout", "checkpoint"},
     "checkpoint/testing": {"checkpoint"},
     "libzero": {"libzero/base", "libzero/collective", "libzero/optim", "libzero/train", "backends", "backends/rendezvous"},
-    "backends": {"libzero/base", "libzero/collective", "backends/rendezvous", "backends/shm"},
+    "backends": {"libzero/base", "libzero/collective", "backends/rendezvous", "backends/shm", "backends/nccl"},
     "backends/rendezvous": {"libzero/base", "libzero/collective"},
     "backends/gloo": {"libzero/base", "libzero/collective"},
     "backends/shm": {"libzero/base", "libzero/collective"},

@@ -27,7 +27,8 @@ constexpr float float_from_float16(std::uint16_t half) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16;
   const std::uint32_t magnitude = half & 0x7fffu;
   const std::uint32_t normal = (magnitude << 13) + 0x38000000u;
-  const std::uint32_t special = normal + 0x38000000u;  // Infinity or NaN, the payload kept.
+  const std::uint32_t quiet = magnitude > 0x7c00u ? 0x00400000u : 0u;
+  const std::uint32_t special = (normal + 0x38000000u) | quiet;  // Infinity or NaN, payload kept.
   // Zero and subnormals: magnitude * 2^-24 is exact in fp32.
   const float small = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f;
   std::uint32_t bits = magnitude < 0x0400u ? std::bit_cast<std::uint32_t>(small) : normal;

@@ -94,7 +94,9 @@ struct Float16 {
     const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(d32, 0x8000)));
     const auto magnitude = hn::And(half, hn::Set(d32, 0x7fff));
     const auto normal = hn::Add(hn::ShiftLeft<13>(magnitude), hn::Set(d32, 0x38000000));
-    const auto special = hn::Add(normal, hn::Set(d32, 0x38000000));
+    const auto quiet =
+        hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(d32, 0x7c00)), hn::Set(d32, 0x00400000));
+    const auto special = hn::Or(hn::Add(normal, hn::Set(d32, 0x38000000)), quiet);
     const auto small = hn::BitCast(d32, hn::Mul(hn::ConvertTo(d, magnitude), hn::Set(d, 0x1p-24f)));
     auto bits = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, 0x0400)), small, normal);
     bits = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, 0x7bff)), special, bits);

@@ -170,6 +170,22 @@ TEST_P(InstructionSetsFormat, AllElementsAreWidenedAsInPlainCode) {
   }
 }
 
+TEST_P(InstructionSetsFormat, ACastOfAnyElementHasTheBitsOfPlainCodeNanToo) {
+  const auto widen = GetParam() == DType::kBFloat16 ? float_from_bfloat16 : float_from_float16;
+  std::vector<std::uint16_t> all(1 << 16);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+  for (const std::int64_t target : instruction_sets()) {
+    const OnInstructionSet scope(target);
+    std::vector<std::uint32_t> out(all.size());
+    cast_elements(all.data(), GetParam(), out.data(), DType::kFloat32,
+                  static_cast<std::int64_t>(out.size()));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      ASSERT_EQ(out[i], std::bit_cast<std::uint32_t>(widen(all[i])))
+          << hwy::TargetName(target) << ", bits " << i;
+    }
+  }
+}
+
 /// The masters come out as they went in where there is no gradient, momentum or decay.
 TEST_P(InstructionSetsFormat, FloatsOfAllMagnitudesAreRoundedAsInPlainCode) {
   const auto narrow = GetParam() == DType::kBFloat16 ? bfloat16_from_float : float16_from_float;

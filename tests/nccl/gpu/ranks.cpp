@@ -139,7 +139,12 @@ Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings&
       const auto r = static_cast<std::size_t>(rank);
       try {
         const nccl::OnDevice here(*apis, rank);
-        nccl::Options options{apis, controls[r], store, rank, kTimeout};
+        nccl::Options options;
+        options.apis = apis;
+        options.control = controls[r];
+        options.store = store;
+        options.device = rank;
+        options.timeout = kTimeout;
         options.deterministic = deterministic;
         const auto comm = nccl::join(std::move(options));
         const Results mine = RankCheck(apis, *comm, *references[r], settings).run(deterministic);
