@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+
 #include "backends/nccl/libraries.h"
 #include "libzero/base/error.h"
 #include "tests/thrown.h"
@@ -39,16 +42,26 @@ TEST(NcclLibraries, TheFirstLibraryThatLoadsCounts) {
               HasSubstr("too old"));
 }
 
-TEST(NcclLibraries, TheRealOnesAreUnderstood) {
-  LibraryNames names;
-  names.kernels = {"/no/such/libzero_cuda_kernels.so"};
-  const std::string nccl = ZERO_REAL_NCCL;
-  const std::string cudart = ZERO_REAL_CUDART;
-  if (nccl.empty() || cudart.empty()) GTEST_SKIP() << "libnccl.so.2 or libcudart.so is not here";
-  names.nccl = {nccl};
-  names.cudart = {cudart};
-  // All functions of both were found, then: only ours is missing.
-  EXPECT_THAT(complaint(names), HasSubstr("libzero's library of CUDA kernels does not load"));
+/// All functions of both were found, and only ours are missing.
+void expect_understood(const char* nccl, const char* cudart) {
+  EXPECT_THAT(complaint({{nccl}, {cudart}, {"/no/such/libzero_cuda_kernels.so"}}),
+              HasSubstr("libzero's library of CUDA kernels does not load"));
+}
+
+constexpr bool kHasCudart = !std::string_view(ZERO_REAL_CUDART).empty();
+constexpr bool kHasNccl = !std::string_view(ZERO_REAL_NCCL).empty();
+
+TEST(NcclLibraries, TheRealCudaRuntimeIsUnderstood) {
+  if (!kHasCudart) GTEST_SKIP() << "no libcudart.so: PyPI's LibTorch brings one, this one does not";
+  expect_understood(ZERO_STUB_NCCL, ZERO_REAL_CUDART);
+}
+
+TEST(NcclLibraries, TheRealNcclIsUnderstood) {
+  if (!kHasCudart || !kHasNccl) {
+    GTEST_SKIP()
+        << "no libnccl.so.2 or no libcudart.so: install NCCL 2.27 or later, configure anew";
+  }
+  expect_understood(ZERO_REAL_NCCL, ZERO_REAL_CUDART);
 }
 
 }  // namespace
