@@ -130,7 +130,7 @@ void Communicator::broadcast(const Buffer& data, int root, std::string_view labe
       transfers.open(root, data.data, length).receive(kGatherSlot, 0, length);
     } else {
       for (int step = 1; step < size(); ++step) {
-        transfers.open(peer_at(rank(), size(), step), static_cast<const void*>(data.data), length)
+        transfers.open(peer_at(rank(), size(), step), data.data, length)
             .send(kGatherSlot, 0, length);
       }
     }

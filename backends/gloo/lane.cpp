@@ -39,10 +39,6 @@ Lane::Lane(Links& links, Fate& fate)
   fate_.enroll(buffer_.get());
 }
 
-Lane::Lane(Links& links, Fate& fate, int peer, void* data, std::size_t bytes) : Lane(links, fate) {
-  aim(peer, data, bytes);
-}
-
 Lane::Lane(Links& links, Fate& fate, int peer, const void* data, std::size_t bytes)
     : Lane(links, fate) {
   aim(peer, data, bytes);

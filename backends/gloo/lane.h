@@ -25,7 +25,6 @@ class Lane {
 
   /// Throw Interrupted if things have already gone wrong.
   Lane(Links& links, Fate& fate);
-  Lane(Links& links, Fate& fate, int peer, void* data, std::size_t bytes);
   Lane(Links& links, Fate& fate, int peer, const void* data, std::size_t bytes);
   ~Lane();
   Lane(const Lane&) = delete;

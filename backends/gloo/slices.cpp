@@ -35,7 +35,7 @@ class SliceExchange {
     if (mine_ == 0) return;
     arrivals_ = transfers_.count();
     for (int step = 1; step < slices_.size; ++step) {
-      transfers_.open(peer(step), static_cast<void*>(landing_place(step)), area());
+      transfers_.open(peer(step), landing_place(step), area());
     }
   }
 
@@ -78,8 +78,7 @@ class SliceExchange {
   void post_departures() {
     const std::size_t first = transfers_.count();
     for (int step = 1; step < slices_.size; ++step) {
-      transfers_.open(peer(step), static_cast<const void*>(in_ + slices_.offset(peer(step))),
-                      slices_.bytes(peer(step)));
+      transfers_.open(peer(step), in_ + slices_.offset(peer(step)), slices_.bytes(peer(step)));
     }
     // No slice is longer than the first.
     for (std::int64_t begin = 0; begin < slices_.count(0); begin += segment_) {
@@ -135,14 +134,13 @@ void gather_slices(Transfers& transfers, const Slices& slices, void* data) {
   for (int step = 1; step < slices.size; ++step) {
     const int peer = peer_at(slices.rank, slices.size, step);
     if (slices.bytes(peer) == 0) continue;
-    transfers.open(peer, static_cast<void*>(bytes + slices.offset(peer)), slices.bytes(peer))
+    transfers.open(peer, bytes + slices.offset(peer), slices.bytes(peer))
         .receive(kGatherSlot, 0, slices.bytes(peer));
   }
   const std::size_t own = slices.bytes(slices.rank);
   for (int step = 1; step < slices.size && own > 0; ++step) {
     const int peer = peer_at(slices.rank, slices.size, step);
-    transfers.open(peer, static_cast<const void*>(bytes + slices.offset(slices.rank)), own)
-        .send(kGatherSlot, 0, own);
+    transfers.open(peer, bytes + slices.offset(slices.rank), own).send(kGatherSlot, 0, own);
   }
   transfers.wait_all();
 }

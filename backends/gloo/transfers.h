@@ -15,9 +15,6 @@ class Transfers {
   Transfers(Links* links, Fate& fate) : links_(links), fate_(fate) {}
 
   /// Lanes are stable in memory until the call ends. Throws Interrupted.
-  Lane& open(int peer, void* data, std::size_t bytes) {
-    return open(peer, static_cast<const void*>(data), bytes);
-  }
   Lane& open(int peer, const void* data, std::size_t bytes);
   /// Those of this call, in the order of opening.
   std::size_t count() const { return open_; }

@@ -30,7 +30,8 @@ std::string text_of(const Lateness& lateness);
 
 /// Compares the times that ranks spend in collectives, which travel with the vote: the rank that
 /// comes last to each spends least. One that is late now and another then are not told apart. The
-/// same answer on every rank, but for `step`. For the training thread.
+/// sums are the same on every rank; `step`, and with it whether a wait is worth a word, is each
+/// rank's own. For the training thread.
 class LateRank : public Observer {
  public:
   /// Throws ContractError unless every >= 1.

@@ -113,7 +113,7 @@ class MetricsServer::Impl {
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(kMostClients, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) {
       throw IoError("metrics cannot be served, choose another port (0: any that is free): " +
                     error.message() + ": " + options.address + ":" + std::to_string(options.port));

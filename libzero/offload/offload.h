@@ -27,7 +27,7 @@ class Offload {
     kHost,  ///< In the host's memory: the same where the model lies there too.
   };
 
-  Offload(Place place = kNone) : place_(place) {}  // NOLINT: .offload(Offload::kHost)
+  Offload(Place = kNone) {}  // NOLINT: .offload(Offload::kHost)
 
   /// In one file a rank, made in `folder`, which must exist; ranks may name different ones. The
   /// file has no name from the beginning and is gone with the process, however that ends.
@@ -50,16 +50,13 @@ class Offload {
   }
 
   bool on_disk() const noexcept { return on_disk_; }
-  /// Of what is not on a disk.
-  Place place() const noexcept { return place_; }
-  /// Of what is.
+  /// Empty: not on a disk.
   const std::string& folder() const noexcept { return folder_; }
   const OffloadSize& size() const noexcept { return size_; }
   /// Null: the operating system's.
   const std::shared_ptr<IoCalls>& calls() const noexcept { return calls_; }
 
  private:
-  Place place_;
   bool on_disk_ = false;
   std::string folder_;
   OffloadSize size_;

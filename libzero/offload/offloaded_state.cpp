@@ -130,15 +130,12 @@ void OffloadedState::write(std::int32_t bucket, OffloadedArray array, std::int64
 
 void OffloadedState::visit(std::int32_t bucket, OffloadedArray array, std::int64_t begin,
                            std::int64_t end, const Visit& visit) {
-  bool changed = false;
+  cancel();  // or what is on its way would be older than what `visit` leaves
   impl_->window.for_each(bucket, array, begin, end, [&](std::int64_t at, std::span<float> values) {
     const std::uint64_t before = checksum(std::as_bytes(values));
     visit(at, values);
-    const bool differs = checksum(std::as_bytes(values)) != before;
-    changed = changed || differs;
-    return differs;
+    return checksum(std::as_bytes(values)) != before;
   });
-  if (changed) cancel();
 }
 
 void OffloadedState::flush() {

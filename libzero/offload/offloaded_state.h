@@ -51,8 +51,8 @@ class OffloadedState {
   void cancel() noexcept;
 
   /// Elements of a bucket, one array: not in a walk between next() and finish(). What is written
-  /// is in the file after flush(), or when it is read here; a walk that only has begun is
-  /// cancelled. They may cross blocks.
+  /// is in the file after flush(), or when it is read here; write() and visit() cancel a walk that
+  /// only has begun. They may cross blocks.
   void read(std::int32_t bucket, OffloadedArray array, std::int64_t begin, std::span<float> to);
   void write(std::int32_t bucket, OffloadedArray array, std::int64_t begin,
              std::span<const float> from);

@@ -7,7 +7,9 @@
 
 #include <deque>
 #include <future>
+#include <limits>
 #include <thread>
+#include <utility>
 
 #include "backends/gloo/meeting.h"
 #include "backends/gloo/slots.h"
@@ -46,15 +48,14 @@ class HandDriven {
         data_(*device_, options.rank, options.size, options.timeout) {
     meet(store, options.rank, options.size, options.timeout, control_, data_);
     for (int peer = 0; peer < options.rank; ++peer) {
-      Lane& lane = lanes_.emplace_back(data_, fate_, peer, static_cast<void*>(taken_), kMessage);
+      Lane& lane = lanes_.emplace_back(data_, fate_, peer, taken_, kMessage);
       for (int round = 0; round < 2; ++round) lane.receive(kHeaderSlot, 0, kMessage);
     }
   }
 
   void send_header(int peer, const CallHeader& call) {
     CallHeader& copy = sent_.emplace_back(call);
-    lanes_.emplace_back(data_, fate_, peer, static_cast<const void*>(&copy), sizeof copy)
-        .send(kHeaderSlot, 0, sizeof copy);
+    lanes_.emplace_back(data_, fate_, peer, &copy, sizeof copy).send(kHeaderSlot, 0, sizeof copy);
     lanes_.back().wait_sent();
   }
 
@@ -185,11 +186,26 @@ TEST_F(MeshTest, WhoeverFailsToMeetOneRankTellsThoseItHasMet) {
   data.connect(1, theirs.substr(each, each));
   Fate fate;
   std::string letter(2048, '\0');
-  Lane lane(control, fate, 1, static_cast<void*>(letter.data()), letter.size());
+  Lane lane(control, fate, 1, letter.data(), letter.size());
   lane.receive(kLetterSlot, 0, letter.size());
   lane.wait_received();
   EXPECT_THAT(letter, HasSubstr("rank 1 has no connection with rank 2"));
   EXPECT_THROW(failing.get(), CommError);
+}
+
+TEST_F(MeshTest, ALaneRefusesMessagesBeyondTheMemoryThatItIsAimedAt) {
+  Device device("127.0.0.1");
+  Links links(device, 0, 2, kPatience);
+  Fate fate;
+  std::string memory(8, '\0');
+  Lane lane(links, fate, 1, memory.data(), memory.size());
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  for (const auto& [offset, bytes] :
+       {std::pair<std::size_t, std::size_t>{0, 9}, {8, 1}, {9, 0}, {most, 1}, {1, most}}) {
+    EXPECT_THROW(lane.send(kGatherSlot, offset, bytes), ContractError) << offset;
+    EXPECT_THROW(lane.receive(kGatherSlot, offset, bytes), ContractError) << offset;
+  }
+  EXPECT_FALSE(lane.waits());
 }
 
 TEST_F(MeshTest, AContractErrorInTheMiddleOfACallReachesAllRanksAtOnce) {
@@ -200,7 +216,7 @@ TEST_F(MeshTest, AContractErrorInTheMiddleOfACallReachesAllRanksAtOnce) {
     const std::string text =
         what_of(mesh, Operation::kBroadcast, [&](Transfers& transfers, const RollCall&) {
           if (rank == 0) throw ContractError("the epilogue refuses");
-          transfers.open(0, static_cast<void*>(&byte), 1).receive(kGatherSlot, 0, 1);
+          transfers.open(0, &byte, 1).receive(kGatherSlot, 0, 1);
         });
     return text + "; " + what_of(mesh, Operation::kBarrier, nothing);
   };

@@ -64,6 +64,12 @@ TEST(MetricsServer, AnswersWithTheFiguresOfTheStepsSoFar) {
   EXPECT_THAT(page, HasSubstr("libzero_loss{rank=\"2\"} 1.5\n"));
 }
 
+TEST(MetricsServer, GoesOnAnsweringHoweverManyHaveAsked) {
+  const MetricsServer server({});
+  for (int i = 0; i < 40; ++i)
+    EXPECT_THAT(ask(server.port(), "GET /metrics"), StartsWith("HTTP/1.1 200"));
+}
+
 TEST(MetricsServer, RefusesWhatIsNoRequestForMetrics) {
   const MetricsServer server({});
   EXPECT_THAT(ask(server.port(), "GET /"), StartsWith("HTTP/1.1 404"));
@@ -87,6 +93,7 @@ TEST(MetricsServer, ClientsThatSayNothingHoldNeitherTrainingNorItsEndUp) {
   silent.front().send("GET /met");
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 1000; ++i) server->add(a_step(), 0.5, nullptr);
+  EXPECT_EQ(silent.back().receive(), "") << "there are enough clients: it is turned away";
   server.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4))
       << "patience with a client is 5 s";

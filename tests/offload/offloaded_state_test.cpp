@@ -132,8 +132,10 @@ TEST_F(OffloadedStateTest, AVisitorsChangesStayAndOnlyTheyAreWritten) {
   EXPECT_EQ(all(state, 0, OffloadedArray::kExpAvg)[101], 51);
 }
 
-TEST_F(OffloadedStateTest, WhatAVisitorChangedBeforeItThrewIsKept) {
+TEST_F(OffloadedStateTest, WhatAVisitorChangedBeforeItThrewIsKeptAlsoIfAWalkHadBegun) {
   OffloadedState state = make();
+  state.begin();
+  state.wait_for_first();
   thrown<std::runtime_error>([&] {
     state.visit(0, OffloadedArray::kExpAvg, 0, 10, [](std::int64_t, std::span<float> values) {
       values[4] = 7;

@@ -48,14 +48,16 @@ RC_GTEST_PROP(BucketPieces, CarryEachElementOnceInPiecesOfTheCapThatBeginAtBlock
   for (std::int32_t b = 0; b < static_cast<std::int32_t>(layout.buckets().size()); ++b) {
     const std::int64_t slice = layout.padded_shard_numel(b, world_size);
     const auto pieces = make_pieces(layout, b, world_size);
-    std::int64_t begin = 0;
+    std::int64_t begin = 0, largest = 0;
     for (const BucketPiece& piece : pieces) {
+      largest = std::max(largest, piece.count);
       RC_ASSERT(piece.begin == begin);
       RC_ASSERT(piece.begin % kBlock == 0);
       RC_ASSERT(piece.count * world_size <= cap / 4 + (world_size + 1) * kBlock);
       begin += piece.count;
     }
     RC_ASSERT(begin == slice);
+    RC_ASSERT(largest == largest_piece(layout, b, world_size));
     const auto count = travels(layout, b, world_size, pieces);
     std::int64_t elements = 0;
     for (const std::int32_t p : layout.buckets()[static_cast<std::size_t>(b)].parameters)

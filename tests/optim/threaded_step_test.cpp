@@ -5,6 +5,8 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <vector>
@@ -86,6 +88,48 @@ TEST(ThreadedStep, HasTheBitsOfOneThreadWhateverTheirNumber) {
 TEST(ThreadedStep, HasThemForRunsOfAnyLength) {
   for (const std::int64_t n : {0, 1, 4097, 128 << 10, (128 << 10) + 1, (1 << 20) - 1})
     expect_bits_of_one_thread(n, 2);
+}
+
+/// Memory that nobody has touched: whoever writes a page first has a page fault.
+class FreshPages {
+ public:
+  explicit FreshPages(std::size_t bytes) : bytes_(bytes) {
+    data_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(data_, MAP_FAILED);
+    ::madvise(data_, bytes, MADV_NOHUGEPAGE);
+  }
+  ~FreshPages() { ::munmap(data_, bytes_); }
+  FreshPages(const FreshPages&) = delete;
+  FreshPages& operator=(const FreshPages&) = delete;
+
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+/// Of the calling thread, in a step that writes every page of its copy for the first time.
+std::int64_t faults_of_a_step(int threads, std::int64_t n) {
+  State state(n, DType::kFloat32, false);
+  const FreshPages copy(static_cast<std::size_t>(n) * sizeof(std::uint16_t));
+  ThreadedStep step;
+  const Threads those(threads);
+  step(adamw_constants({}, 1), state.run);  // without the copy: everything else is there
+  state.run.low_precision = copy.data();
+  const testing::TrainingThread thread;
+  testing::take_costs();
+  testing::enter_library();
+  step(adamw_constants({}, 2), state.run);
+  testing::leave_library();
+  return testing::take_costs().faults;
+}
+
+TEST(ThreadedStep, LeavesAShareOfALongRunToTheOtherThreads) {
+  constexpr std::int64_t n = 1 << 20;
+  const std::int64_t pages = n * 2 / ::getpagesize();
+  if (faults_of_a_step(1, n) < pages) GTEST_SKIP() << "this kernel counts no page faults";
+  EXPECT_LT(faults_of_a_step(2, n), pages * 3 / 4);
 }
 
 TEST(ThreadedStep, TakesNoMemoryOnTwoThreads) {
