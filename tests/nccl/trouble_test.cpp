@@ -45,8 +45,9 @@ void use(Collective& comm) {
   EXPECT_EQ(out[8999], static_cast<float>(comm.size() * comm.size()));
 }
 
-Errors run(int size, milliseconds timeout = fault_test::kPatience) {
-  return kRanks.run(size, timeout, [](Collective& comm) {
+Errors run(int size, milliseconds timeout = fault_test::kPatience,
+           const fault_test::ThreadRanks& ranks = kRanks) {
+  return ranks.run(size, timeout, [](Collective& comm) {
     use(comm);
     comm.shutdown();
   });
@@ -63,7 +64,7 @@ class NcclFunction : public ::testing::TestWithParam<const char*> {
     Weather::now().on_call([=](const std::string& function, int rank) {
       return function == name && rank == victim && ++*calls >= nth ? 2 : 0;
     });
-    errors = run(3);
+    errors = run(3, fault_test::kPatience, name == "ncclReduceScatter" ? kNativeRanks : kRanks);
     Weather::now().on_call(nullptr);
     return *calls - nth + 1;
   }
@@ -92,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(, NcclFunction,
                                            "ncclCommFinalize", "ncclCommDestroy",
                                            "ncclCommGetAsyncError", "ncclGroupStart",
                                            "ncclGroupEnd", "ncclSend", "ncclRecv", "ncclAllGather",
-                                           "ncclBroadcast", "cudaMalloc",
+                                           "ncclBroadcast", "ncclReduceScatter", "cudaMalloc",
                                            "cudaStreamCreateWithFlags", "cudaStreamWaitEvent",
                                            "cudaEventCreateWithFlags", "cudaEventRecord",
                                            "cudaEventQuery", "ordered_sum", "ordered_reduce"),
