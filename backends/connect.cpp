@@ -157,13 +157,14 @@ std::shared_ptr<Collective> connect(const ConnectOptions& options) {
   // First what needs no other rank: a missing library should not look like a network problem.
   std::optional<GpuLibraries> gpu;
   if (settings.plan.nccl) gpu.emplace(topology);
-  if (settings.plan.self && gpu) {
-    if (options.log) options.log(LogLevel::kInfo, "connect: one rank alone, backend nccl");
-    return record_calls(gpu->join(make_self(), make_memory_store(), settings.timeout)).collective;
-  }
   if (settings.plan.self) {
-    if (options.log) options.log(LogLevel::kInfo, "connect: one rank alone, backend self");
-    return record_calls(make_self()).collective;
+    std::shared_ptr<Collective> alone = make_self();
+    if (gpu) alone = gpu->join(std::move(alone), make_memory_store(), settings.timeout);
+    if (options.log) {
+      options.log(LogLevel::kInfo,
+                  "connect: one rank alone, backend " + std::string(alone->backend()));
+    }
+    return record_calls(std::move(alone)).collective;
   }
   std::shared_ptr<const BackendPlugin> gloo;
   if (!settings.plan.shm) gloo = load_first_backend_plugin(plugin_candidates("gloo"));

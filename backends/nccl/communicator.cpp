@@ -188,14 +188,16 @@ CallHeader Communicator::next_call(Operation operation, std::string_view label, 
   return call;
 }
 
-/// Throws ContractError for memory of another GPU.
+/// Throws ContractError for memory of another GPU. Where CUDA fails, the fate knows and next_call()
+/// throws.
 Memory Communicator::memory_of(const void* data, std::int64_t count, std::string_view what) const {
   if (count == 0) return Memory::kNone;
   CudaPointerAttributes attributes;
-  const int error = options_.apis->cuda.pointer_get_attributes(&attributes, data);
-  if (error != kCudaSuccess) {
-    options_.apis->cuda.get_last_error();
-    return Memory::kHost;  // older runtimes do not know memory that is not theirs
+  try {
+    attributes = attributes_of(*options_.apis, data);
+  } catch (const Broken& error) {
+    fate_->fail(rank_text() + " failed: " + error.what());
+    return Memory::kNone;
   }
   if (attributes.type == kCudaMemoryManaged) return Memory::kDevice;
   if (attributes.type != kCudaMemoryDevice) return Memory::kHost;
@@ -245,10 +247,11 @@ WorkPtr Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOp
   check_not_shut_down(shut_down_, "reduce_scatter", options.label);
   check_reduce_scatter(in, out, options.label, size());
   const Memory memory = memory_of(out.data, out.count, "the output of reduce_scatter");
-  ZERO_REQUIRE(memory == memory_of(in.data, in.count, "the input of reduce_scatter"),
-               "nccl: input and output of a reduce_scatter must both lie in the GPU's memory or "
-               "both in host memory; move one: [" +
-                   std::string(options.label) + "]");
+  ZERO_REQUIRE(
+      memory == memory_of(in.data, in.count, "the input of reduce_scatter") || fate_->failed(),
+      "nccl: input and output of a reduce_scatter must both lie in the GPU's memory or "
+      "both in host memory; move one: [" +
+          std::string(options.label) + "]");
   const CallHeader call = next_call(Operation::kReduceScatter, options.label, in.dtype, out.count);
   return run(
       call, memory, [&](Collective& control) { control.reduce_scatter(in, out, options)->wait(); },
@@ -261,7 +264,7 @@ WorkPtr Communicator::all_gather(ConstBuffer in, Buffer out, std::string_view la
   check_not_shut_down(shut_down_, "all_gather", label);
   check_all_gather(in, out, label, rank(), size());
   const Memory memory = memory_of(out.data, out.count, "the output of all_gather");
-  ZERO_REQUIRE(memory == memory_of(in.data, in.count, "the input of all_gather"),
+  ZERO_REQUIRE(memory == memory_of(in.data, in.count, "the input of all_gather") || fate_->failed(),
                "nccl: input and output of an all_gather must both lie in the GPU's memory or both "
                "in host memory; move one: [" +
                    std::string(label) + "]");

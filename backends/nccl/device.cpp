@@ -12,6 +12,13 @@ void check_cuda(const Apis& apis, int error, const char* function) {
                apis.cuda.get_error_string(error) + ")");
 }
 
+CudaPointerAttributes attributes_of(const Apis& apis, const void* memory) {
+  CudaPointerAttributes attributes;
+  check_cuda(apis, apis.cuda.pointer_get_attributes(&attributes, memory),
+             "cudaPointerGetAttributes");
+  return attributes;
+}
+
 OnDevice::OnDevice(const Apis& apis, int device) : apis_(apis) {
   check_cuda(apis_, apis_.cuda.get_device(&before_), "cudaGetDevice");
   check_cuda(apis_, apis_.cuda.set_device(device), "cudaSetDevice");

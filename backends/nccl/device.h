@@ -22,6 +22,9 @@ class Broken : public std::runtime_error {
 /// Throws Broken: "cudaMalloc gave error 2 (out of memory)".
 void check_cuda(const Apis& apis, int error, const char* function);
 
+/// What CUDA knows of a pointer; of one that is not its own, that. Throws Broken.
+CudaPointerAttributes attributes_of(const Apis& apis, const void* memory);
+
 /// Makes `device` this thread's own for as long as it lives.
 class OnDevice {
  public:

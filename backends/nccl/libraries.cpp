@@ -70,7 +70,7 @@ std::shared_ptr<const Apis> load_apis(const LibraryNames& names) {
   for_each_cuda_function(
       apis->cuda, [&](auto& function, const char* symbol) { cudart.find(function, symbol); });
   const Library kernels("libzero's library of CUDA kernels", names.kernels);
-  std::int32_t (*fill)(zero::cuda::KernelApi*) = nullptr;
+  zero::cuda::KernelsFn fill = nullptr;
   kernels.find(fill, zero::cuda::kKernelsSymbol);
   const std::int32_t version = fill(&apis->kernels);
   if (version != zero::cuda::kKernelsVersion) {

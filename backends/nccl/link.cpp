@@ -144,7 +144,6 @@ void Link::help() {
       }
     }
     lock.lock();
-    aborted_ = true;
   }
   ended_ = true;
   changed_.notify_all();
@@ -160,7 +159,7 @@ bool Link::settled(milliseconds time) noexcept {
   const auto until = Clock::now() + time;
   if (helper_.joinable()) {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_until(lock, until, [&] { return aborted_ || ended_; })) return false;
+    if (!changed_.wait_until(lock, until, [&] { return ended_; })) return false;
   }
   // Nothing ends this sleep early: a plain one.
   while (!stream_.idle()) {

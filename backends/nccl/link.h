@@ -93,10 +93,9 @@ class Link : public std::enable_shared_from_this<Link> {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool killed_ = false;   // someone wants the communicator aborted
-  bool aborted_ = false;  // the helper has done so
+  bool killed_ = false;  // someone wants the communicator aborted
   bool closing_ = false;
-  bool ended_ = false;  // the helper has
+  bool ended_ = false;  // the helper has, and has aborted where that was wanted
   std::thread helper_;
 };
 

@@ -25,7 +25,8 @@ struct Options {
   /// reduce-scatter, which for 16-bit types rounds after each addition. The same on every rank.
   bool deterministic = true;
   /// GPU memory for what is received and not added up yet; also the length of the pieces in which
-  /// large calls travel. The same on every rank.
+  /// large sums travel. Not deterministic: a slice that is larger takes memory for the call, which
+  /// returns when all is done. The same on every rank.
   std::int64_t scratch_bytes = std::int64_t{64} << 20;
   /// The stream on which the caller's kernels write and read the buffers: calls begin when its work
   /// so far is done. Null: the default stream.

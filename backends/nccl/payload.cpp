@@ -63,10 +63,8 @@ void Payload::copy(void* to, const void* from, std::int64_t bytes) {
 }
 
 bool Payload::is_device_memory(const void* memory) const {
-  CudaPointerAttributes attributes;
-  check_launch(link_.apis()->cuda.pointer_get_attributes(&attributes, memory),
-               "cudaPointerGetAttributes");
-  return attributes.type == kCudaMemoryDevice || attributes.type == kCudaMemoryManaged;
+  const int type = attributes_of(*link_.apis(), memory).type;
+  return type == kCudaMemoryDevice || type == kCudaMemoryManaged;
 }
 
 /// One piece of every rank's slice changes hands: what others have for this rank lands in the

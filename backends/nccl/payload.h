@@ -31,9 +31,6 @@ class Payload {
   /// Groups of calls that NCCL has taken so far.
   std::int64_t launches() const noexcept { return launches_; }
 
-  /// Bytes of GPU memory that this object holds.
-  std::int64_t scratch_bytes() const noexcept { return scratch_.bytes() + squares_.bytes(); }
-
   /// Leaves the memory to the device that hangs.
   void abandon() noexcept;
 

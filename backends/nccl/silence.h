@@ -22,7 +22,8 @@ class Silence {
 
   /// `progress`: how many launches this rank has behind it. Returns the reason, the same on every
   /// rank that asks: "rank 2 fell silent in collective #2, ..., which took longer than 400 ms".
-  /// Takes at most a quarter of the timeout, and never more than a second.
+  /// Takes a quarter of the timeout at most, but up to 250 ms where that is less, and never more
+  /// than a second.
   std::string explain(const CallHeader& call, std::int64_t progress) const;
 
  private:

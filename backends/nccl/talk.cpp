@@ -1,6 +1,7 @@
 #include "backends/nccl/talk.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/nccl/reasons.h"
 #include "libzero/base/error.h"
@@ -33,7 +34,7 @@ std::string memory_text(const std::vector<Envelope>& by_rank) {
 
 }  // namespace
 
-std::vector<CallHeader> Talk::agree(const CallHeader& call, Memory memory) {
+void Talk::agree(const CallHeader& call, Memory memory) {
   const Envelope mine{call, memory, 0};
   std::vector<Envelope> all(static_cast<std::size_t>(size()));
   const auto bytes = static_cast<std::int64_t>(sizeof(Envelope));
@@ -53,7 +54,6 @@ std::vector<CallHeader> Talk::agree(const CallHeader& call, Memory memory) {
   }
   const auto as_mine = [&](const Envelope& envelope) { return envelope.memory == memory; };
   if (!std::all_of(all.begin(), all.end(), as_mine)) throw ContractError(memory_text(all));
-  return calls;
 }
 
 void Talk::run(const CallHeader& call, const std::function<void(Collective& control)>& function) {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "backends/nccl/fate.h"
 #include "libzero/collective/call_header.h"
@@ -26,9 +25,9 @@ class Talk {
   int rank() const noexcept { return control_->rank(); }
   int size() const noexcept { return control_->size(); }
 
-  /// All ranks show what they are about to do, and where their payload lies, and get back what all
-  /// have shown. Throws ContractError on a mismatch, CommError if somebody does not come.
-  std::vector<CallHeader> agree(const CallHeader& call, Memory memory);
+  /// All ranks show each other what they are about to do, and where their payload lies. Throws
+  /// ContractError on a mismatch, CommError if somebody does not come.
+  void agree(const CallHeader& call, Memory memory);
 
   /// Runs `function`, calls of the control that belong to `call`; a CommError of the control is
   /// told to the fate and thrown as one about `call`.

@@ -18,7 +18,6 @@ class DataFile {
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&&) = delete;
 
-  const std::string& path() const noexcept { return path_; }
   /// When it was opened.
   std::int64_t size() const noexcept { return size_; }
 

@@ -69,8 +69,8 @@ class DrawAgain {
 
 struct Description {
   std::vector<std::int64_t> sizes;
-  c10::ScalarType dtype = c10::ScalarType::Undefined;
-  c10::Device device = at::kCPU;
+  c10::ScalarType dtype;
+  c10::Device device;
 
   explicit Description(const at::Tensor& tensor)
       : sizes(tensor.sizes().vec()), dtype(tensor.scalar_type()), device(tensor.device()) {}
@@ -231,8 +231,6 @@ RecomputeScope::RecomputeScope(std::vector<at::Tensor> inputs, Again again,
   scope_ = std::make_unique<SavedTensorScope>(*recording_);
 }
 
-RecomputeScope::~RecomputeScope() {
-  scope_.reset();
-}
+RecomputeScope::~RecomputeScope() = default;
 
 }  // namespace zero

@@ -16,7 +16,8 @@ const fault_test::ThreadRanks kOverGloo{[](int rank, int size,
                      timeout);
 }};
 
-const bool kFaults = fault_test::register_thread_faults({"NcclOverGloo", kOverGloo, {"ranks 0, 2, 3", "400 ms"}});
+const bool kFaults =
+    fault_test::register_thread_faults({"NcclOverGloo", kOverGloo, {"ranks 0, 2, 3", "400 ms"}});
 
 const bool kContract = zero::testing::register_collective_conformance(
     {"nccl_over_gloo",

@@ -144,27 +144,39 @@ TEST(NcclOptions, RanksWithDifferentOptionsAreAllRefused) {
               Each(AllOf(StartsWith("ContractError"), HasSubstr("NCCL 22810"))));
 }
 
-/// One bfloat16 reduce_scatter in which the order and the rounding of additions show.
-std::vector<float> sums(bool deterministic) {
+/// One bfloat16 reduce_scatter in which the order and the rounding of additions show, of slices of
+/// `slice` elements.
+std::vector<float> sums(bool deterministic, std::int64_t slice) {
   constexpr int kWorld = 4;
-  constexpr std::int64_t kSlice = 3000;
   auto ranks = make_light_world(kWorld, kPatience, deterministic);
   std::vector<std::thread> threads;
-  std::vector<float> all(kWorld * kSlice, 0.5f);
+  std::vector<float> all(kWorld * slice, 0.5f);
   for (int rank = 0; rank < kWorld; ++rank) {
     threads.emplace_back([&, rank] {
       Collective& comm = *ranks[static_cast<std::size_t>(rank)];
-      std::vector<std::uint16_t> in(kWorld * kSlice);
+      std::vector<std::uint16_t> in(kWorld * slice);
       for (std::size_t i = 0; i < in.size(); ++i) {
         in[i] =
             static_cast<std::uint16_t>(0x3f80u + (i * 37 + static_cast<std::size_t>(rank)) % 99);
       }
-      std::vector<double> squares(kSlice / kNormBlock + 1);
-      comm.reduce_scatter({in.data(), kWorld * kSlice, DType::kBFloat16},
-                          {all.data() + rank * kSlice, kSlice, DType::kFloat32},
-                          {true, nullptr, "", squares.data()})
+      float* const out = all.data() + rank * slice;
+      std::vector<double> squares(static_cast<std::size_t>(slice / kNormBlock));
+      std::int64_t shown = 0;
+      comm.reduce_scatter({in.data(), kWorld * slice, DType::kBFloat16},
+                          {out, slice, DType::kFloat32},
+                          {true,
+                           [&](std::int64_t begin, std::int64_t count) {
+                             EXPECT_EQ(begin, shown);
+                             shown += count;
+                             EXPECT_NE(out[shown - 1], 0.5f) << "shown before it was summed";
+                           },
+                           "", squares.data()})
           ->wait();
-      EXPECT_EQ(squares[0], block_sum_of_squares(all.data() + rank * kSlice, kNormBlock));
+      EXPECT_EQ(shown, slice);
+      for (std::size_t b = 0; b < squares.size(); ++b) {
+        ASSERT_EQ(squares[b], block_sum_of_squares(out + static_cast<std::int64_t>(b) * kNormBlock,
+                                                   kNormBlock));
+      }
       comm.shutdown();
     });
   }
@@ -173,11 +185,13 @@ std::vector<float> sums(bool deterministic) {
 }
 
 TEST(NcclOptions, NcclsOwnSumIsNearTheOrderedOneAndNotThatOne) {
-  const std::vector<float> ordered = sums(true);
-  const std::vector<float> native = sums(false);
-  EXPECT_NE(ordered, native);
-  for (std::size_t i = 0; i < ordered.size(); ++i) {
-    ASSERT_NEAR(ordered[i], native[i], 0.02f * std::fabs(ordered[i]));
+  for (const std::int64_t slice : {47 * kNormBlock, 1600 * kNormBlock}) {  // the scratch holds 1024
+    const std::vector<float> ordered = sums(true, slice);
+    const std::vector<float> native = sums(false, slice);
+    EXPECT_NE(ordered, native);
+    for (std::size_t i = 0; i < ordered.size(); ++i) {
+      ASSERT_NEAR(ordered[i], native[i], 0.02f * std::fabs(ordered[i]));
+    }
   }
 }
 

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <map>
 
 #include "backends/nccl/nccl.h"
 #include "libzero/base/error.h"
-#include "libzero/collective/threads.h"
+#include "libzero/kernels/block_norm.h"
 #include "tests/nccl/around.h"
+#include "tests/nccl/device_array.h"
 #include "tests/nccl/fake/streams.h"
 #include "tests/nccl/world.h"
 
@@ -43,8 +45,9 @@ void use(Collective& comm) {
   EXPECT_EQ(out[8999], static_cast<float>(comm.size() * comm.size()));
 }
 
-Errors run(int size, milliseconds timeout = fault_test::kPatience) {
-  return kRanks.run(size, timeout, [](Collective& comm) {
+Errors run(int size, milliseconds timeout = fault_test::kPatience,
+           const fault_test::ThreadRanks& ranks = kRanks) {
+  return ranks.run(size, timeout, [](Collective& comm) {
     use(comm);
     comm.shutdown();
   });
@@ -61,7 +64,7 @@ class NcclFunction : public ::testing::TestWithParam<const char*> {
     Weather::now().on_call([=](const std::string& function, int rank) {
       return function == name && rank == victim && ++*calls >= nth ? 2 : 0;
     });
-    errors = run(3);
+    errors = run(3, fault_test::kPatience, name == "ncclReduceScatter" ? kNativeRanks : kRanks);
     Weather::now().on_call(nullptr);
     return *calls - nth + 1;
   }
@@ -90,11 +93,46 @@ INSTANTIATE_TEST_SUITE_P(, NcclFunction,
                                            "ncclCommFinalize", "ncclCommDestroy",
                                            "ncclCommGetAsyncError", "ncclGroupStart",
                                            "ncclGroupEnd", "ncclSend", "ncclRecv", "ncclAllGather",
-                                           "ncclBroadcast", "cudaMalloc",
+                                           "ncclBroadcast", "ncclReduceScatter", "cudaMalloc",
                                            "cudaStreamCreateWithFlags", "cudaStreamWaitEvent",
                                            "cudaEventCreateWithFlags", "cudaEventRecord",
                                            "cudaEventQuery", "ordered_sum", "ordered_reduce"),
                          [](const auto& instance) { return std::string(instance.param); });
+
+/// What only happens with memory of both kinds: sums of squares that go to the host.
+TEST(NcclTrouble, AFunctionThatFailsOnTheWayToTheHostIsNamedOnEveryRank) {
+  const std::map<std::string, int> calls_of{
+      {"cudaGetDevice", 1},
+      {"cudaSetDevice", 1},
+      {"cudaPointerGetAttributes", 3},  // of the output, the input, the squares
+      {"cudaMemcpyAsync", 3}};
+  for (const auto& [name, most] : calls_of) {
+    for (int nth = 1; nth <= most; ++nth) {
+      Weather::now().reset(false);
+      std::atomic<bool> armed = false;
+      std::atomic<int> calls = 0;
+      Weather::now().on_call([&, &name = name, nth](const std::string& function, int device) {
+        return armed && function == name && device == 1 && ++calls >= nth ? 2 : 0;
+      });
+      const Errors errors = kRanks.run(3, fault_test::kPatience, [&](Collective& comm) {
+        constexpr std::int64_t kSlice = 200'000;  // many pieces
+        const DeviceArray in(comm.rank(), 3 * kSlice * 4), out(comm.rank(), kSlice * 4);
+        std::vector<double> squares((kSlice + kNormBlock - 1) / kNormBlock);
+        comm.barrier("before")->wait();
+        current_device() = comm.rank();
+        armed = true;
+        comm.reduce_scatter({in.as<float>(), 3 * kSlice, DType::kFloat32},
+                            {out.as<float>(), kSlice, DType::kFloat32},
+                            {false, nullptr, "squares", squares.data()})
+            ->wait();
+      });
+      Weather::now().on_call(nullptr);
+      EXPECT_THAT(errors,
+                  Each(AllOf(StartsWith("CommError"), HasSubstr("rank 1 failed"), HasSubstr(name))))
+          << "from call " << nth << " on";
+    }
+  }
+}
 
 TEST(NcclTrouble, AnAsynchronousErrorOfNcclIsNamedOnEveryRank) {
   Weather::now().on_kernel(

@@ -13,13 +13,14 @@ namespace zero::nccl_test {
 
 std::shared_ptr<Collective> join_beside(std::shared_ptr<Collective> control,
                                         std::shared_ptr<KeyValueStore> store,
-                                        std::chrono::milliseconds timeout) {
+                                        std::chrono::milliseconds timeout, bool deterministic) {
   nccl::Options options;
   options.apis = fake_apis();
   options.device = control->rank();
   options.control = std::move(control);
   options.store = std::move(store);
   options.timeout = timeout;
+  options.deterministic = deterministic;
   options.scratch_bytes = 0;  // the least: large calls travel in many pieces
   return nccl::join(std::move(options));
 }
@@ -27,6 +28,11 @@ std::shared_ptr<Collective> join_beside(std::shared_ptr<Collective> control,
 std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueStore> store,
                                  std::chrono::milliseconds timeout) {
   return join_beside(shm::join({rank, size, timeout, store}), store, timeout);
+}
+
+std::shared_ptr<Collective> join_native(int rank, int size, std::shared_ptr<KeyValueStore> store,
+                                        std::chrono::milliseconds timeout) {
+  return join_beside(shm::join({rank, size, timeout, store}), store, timeout, false);
 }
 
 std::vector<std::shared_ptr<Collective>> make_light_world(int size,

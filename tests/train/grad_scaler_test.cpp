@@ -193,6 +193,7 @@ TEST(GradScaler, Float16GradientsAndOptimizersWithAScalerOfTheirOwnAreRefused) {
   GradScaler scaler;
   EXPECT_THAT(thrown<ContractError>([&] { scaler.unscale(sgd); }),
               HasSubstr("parameter 1 of group 0"));
+  EXPECT_THAT(values_of(single.grad()), ElementsAre(1)) << "nothing was unscaled";
   Optimizer sharded({{"w", single}}, {}, AdamWOptions(), Options(), make_self());
   EXPECT_THAT(thrown<ContractError>([&] { scaler.step(sharded); }), HasSubstr("itself"));
   GradScaler off = GradScaler::disabled();

@@ -277,11 +277,6 @@ void FakeStream::reserve(bool reserved) {
   reserved_ = reserved;
 }
 
-bool FakeStream::reserved() {
-  const std::lock_guard lock(mutex_);
-  return reserved_;
-}
-
 void FakeStream::work() {
   std::unique_lock lock(mutex_);
   while (true) {

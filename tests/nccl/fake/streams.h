@@ -28,7 +28,6 @@ class FakeStream {
 
   /// NCCL is about to put something here; until then nobody else may.
   void reserve(bool reserved);
-  bool reserved();
 
  private:
   void work();

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "libzero/base/mix64.h"
+
 namespace zero::nccl_test {
 
 Weather& Weather::now() {
@@ -17,7 +19,6 @@ void Weather::reset(bool all_is_device_memory) {
   kernel_hook_ = nullptr;
   look_hook_ = nullptr;
   has_hook_ = false;
-  calls_ = 0;
   broken_.clear();
 }
 
@@ -27,10 +28,7 @@ void Weather::delay(std::uint64_t seed, std::chrono::microseconds most) {
 }
 
 std::uint64_t Weather::random(std::uint64_t limit) {
-  std::uint64_t z = random_.fetch_add(0x9e3779b97f4a7c15u);  // splitmix64
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (z ^ (z >> 31)) % limit;
+  return mix64(random_.fetch_add(kGoldenGamma)) % limit;
 }
 
 void Weather::pause() {
@@ -49,7 +47,6 @@ void Weather::on_call(std::function<int(const std::string&, int)> hook) {
 }
 
 int Weather::call(const char* function, int rank) {
-  ++calls_;
   pause();
   if (!has_hook_) return 0;
   std::unique_lock lock(mutex_);

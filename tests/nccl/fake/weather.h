@@ -48,16 +48,12 @@ class Weather {
   void broke_rule(const std::string& what);
   std::vector<std::string> broken_rules() const;
 
-  /// Calls of each function since reset().
-  std::int64_t calls() const { return calls_; }
-
  private:
   mutable std::mutex mutex_;
   std::atomic<bool> all_is_device_memory_ = true;
   std::atomic<std::int64_t> most_delay_us_ = 0;
   std::atomic<std::uint64_t> random_ = 1;
   std::atomic<bool> has_hook_ = false;
-  std::atomic<std::int64_t> calls_ = 0;
   std::function<int(const std::string&, int)> hook_;
   std::function<int(int, std::int64_t)> kernel_hook_;
   std::function<int(int)> look_hook_;

@@ -35,5 +35,16 @@ TEST(NcclGpuCheck, SeesAKernelThatForgetsTheAccumulator) {
   EXPECT_EQ(check(std::make_shared<const nccl::Apis>(apis), small()), 1);
 }
 
+TEST(NcclGpuCheck, SeesAKernelThatTakesTheSumForTheMaximum) {
+  nccl_test::Weather::now().reset(false);
+  nccl::Apis apis = *nccl_test::fake_apis();
+  apis.kernels.ordered_reduce = [](const cuda::OrderedReduce* args, cuda::Stream stream) {
+    cuda::OrderedReduce wrong = *args;
+    wrong.maximum = 0;
+    return nccl_test::fake_kernels().ordered_reduce(&wrong, stream);
+  };
+  EXPECT_EQ(check(std::make_shared<const nccl::Apis>(apis), small()), 1);
+}
+
 }  // namespace
 }  // namespace zero::gpu_check

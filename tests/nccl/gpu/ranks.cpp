@@ -21,7 +21,7 @@ struct Measured {
 };
 
 struct Results {
-  Measured reduce_scatter, all_gather, broadcast;
+  Measured reduce_scatter, all_gather, all_reduce, broadcast;
 };
 
 /// One rank: the same calls over NCCL and over `threads`, compared; then timed.
@@ -35,6 +35,7 @@ class RankCheck {
     Results results;
     results.reduce_scatter.right = !compare_sums || sums_are_right();
     results.all_gather.right = gathers_right();
+    results.all_reduce.right = totals_are_right();
     results.broadcast.right = copies_right();
     time(results);
     return results;
@@ -76,6 +77,27 @@ class RankCheck {
     return out.read() == expected;
   }
 
+  /// Each type has a kernel of its own.
+  bool totals_are_right() {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      if (!total_is_right(as_type(values(kCompared, seed()), dtype), dtype, ReduceOp::kSum)) {
+        return false;
+      }
+    }
+    std::vector<std::byte> words(kCompared * 8);
+    const std::vector<float> random = values(kCompared * 2, seed());
+    std::memcpy(words.data(), random.data(), words.size());
+    return total_is_right(words, DType::kInt64, ReduceOp::kSum) &&
+           total_is_right(words, DType::kInt64, ReduceOp::kMax);
+  }
+
+  bool total_is_right(std::vector<std::byte> expected, DType dtype, ReduceOp op) {
+    const DeviceData<std::byte> data(lane_, expected);
+    reference_.all_reduce({expected.data(), kCompared, dtype}, op, "")->wait();
+    comm_.all_reduce({data.get(), kCompared, dtype}, op, "")->wait();
+    return data.read() == expected;
+  }
+
   bool copies_right() {
     const DeviceData<float> data(lane_, values(kCompared, seed()));
     const int root = comm_.size() - 1;
@@ -96,6 +118,9 @@ class RankCheck {
     results.all_gather.seconds = time([&] {
       return comm_.all_gather({own, slice, DType::kBFloat16}, {whole.get(), all, DType::kBFloat16},
                               "");
+    });
+    results.all_reduce.seconds = time([&] {
+      return comm_.all_reduce({whole.get(), all, DType::kBFloat16}, ReduceOp::kSum, "");
     });
     results.broadcast.seconds = time([&] {
       return comm_.broadcast({whole.get(), all, DType::kBFloat16}, 0, "");
@@ -130,7 +155,7 @@ Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings&
   const auto controls = make_threads(size, kTimeout);
   const auto references = make_threads(size, kTimeout);
   const auto store = make_memory_store();
-  Results all{{0, true}, {0, true}, {0, true}};
+  Results all{{0, true}, {0, true}, {0, true}, {0, true}};
   std::mutex mutex;
   std::exception_ptr error;
   std::vector<std::thread> threads;
@@ -153,6 +178,7 @@ Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings&
         const std::lock_guard lock(mutex);
         merge(all.reduce_scatter, mine.reduce_scatter);
         merge(all.all_gather, mine.all_gather);
+        merge(all.all_reduce, mine.all_reduce);
         merge(all.broadcast, mine.broadcast);
       } catch (...) {
         references[r]->abort("rank " + std::to_string(rank) + " failed");
@@ -182,9 +208,10 @@ void check_ranks(const std::shared_ptr<const nccl::Apis>& apis, const Settings& 
     const Results native = run_world(apis, settings, size, false);
     table.add("reduce_scatter in rank order" + tail, bytes, ordered.reduce_scatter.seconds,
               ordered.reduce_scatter.right);
-    table.add("reduce_scatter in NCCL's order (bits not compared)" + tail, bytes,
-              native.reduce_scatter.seconds, native.reduce_scatter.right);
+    table.add("reduce_scatter in NCCL's order" + tail, bytes, native.reduce_scatter.seconds,
+              std::nullopt);
     table.add("all_gather" + tail, bytes, ordered.all_gather.seconds, ordered.all_gather.right);
+    table.add("all_reduce" + tail, bytes, ordered.all_reduce.seconds, ordered.all_reduce.right);
     table.add("broadcast" + tail, bytes, ordered.broadcast.seconds, ordered.broadcast.right);
   }
 }

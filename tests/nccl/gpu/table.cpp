@@ -4,9 +4,9 @@
 
 namespace zero::gpu_check {
 
-void Table::add(const std::string& what, double bytes, double seconds, bool right) {
-  if (!right) ++wrong_;
-  const char* const verdict = right ? "same bits" : "DIFFERS";
+void Table::add(const std::string& what, double bytes, double seconds, std::optional<bool> right) {
+  if (right == false) ++wrong_;
+  const char* const verdict = !right ? "not compared" : *right ? "same bits" : "DIFFERS";
   if (bytes > 0 && seconds > 0) {
     std::printf("| %s | %.1f GB/s | %s |\n", what.c_str(), bytes / seconds * 1e-9, verdict);
   } else {
