@@ -206,7 +206,8 @@ Command add_estimate_command(CLI::App& app) {
   parser->add_flag("--no-dropout", options->no_dropout, "No masks are kept");
   parser->add_option("--gpu-memory", options->limit, "Bytes that a rank has; say what fits")
       ->type_name("BYTES")
-      ->transform(as_bytes());
+      ->transform(as_bytes())
+      ->check(CLI::PositiveNumber.description(""));
   parser->add_flag("--json", options->json, "Print JSON");
   return {parser, [options] { return estimate(*options); }};
 }
