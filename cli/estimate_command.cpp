@@ -207,7 +207,9 @@ Command add_estimate_command(CLI::App& app) {
   parser->add_option("--gpu-memory", options->limit, "Bytes that a rank has; say what fits")
       ->type_name("BYTES")
       ->transform(as_bytes())
-      ->check(CLI::PositiveNumber.description(""));
+      ->check([](const std::string& bytes) {
+        return bytes == "0" ? "nothing fits in no memory; leave it out for no limit" : "";
+      });
   parser->add_flag("--json", options->json, "Print JSON");
   return {parser, [options] { return estimate(*options); }};
 }

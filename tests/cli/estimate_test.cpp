@@ -166,8 +166,8 @@ TEST(Estimate, ArgumentsAreChecked) {
   expect_one_complaint(zero({"estimate", "--params", "1", "--model", "x"}), 2, "contradict");
   expect_one_complaint(zero({"estimate", "--params", "7B", "--stage", "3"}), 2, "--stage");
   expect_one_complaint(zero({"estimate", "--params", "7B", "--gpu-memory", "x"}), 2, "no size");
-  expect_one_complaint(zero({"estimate", "--params", "7B", "--gpu-memory", "0"}), 2,
-                       "--gpu-memory");
+  expect_one_complaint(zero({"estimate", "--params", "7B", "--gpu-memory", "0K"}), 2,
+                       "nothing fits in no memory");
   expect_one_complaint(zero({"estimate", "--layers", "2"}), 2, "hidden");
   for (const char* world : {"0", "8..4", "", "1,", "x", "65537", "1..65537", "-1", "1...4"}) {
     expect_one_complaint(zero({"estimate", "--params", "7B", "--world", world}), 2, "--world");
