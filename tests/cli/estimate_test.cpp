@@ -131,6 +131,8 @@ TEST(Estimate, AHostileFileIsANoThatNamesIt) {
            R"({"layers": -1})",
            R"({"layers": 0})",
            R"({"layers": 1e30})",
+           R"({"hidden": 268435457})",
+           R"({"layers": 65537})",
            R"({"layers": 18446744073709551615})",
            R"({"layer": 1})",
            R"({"parameters": 1})",
