@@ -1,8 +1,10 @@
 #include "cli/estimate_command.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 
 #include <CLI/CLI.hpp>
 
@@ -94,16 +96,16 @@ void convert(std::vector<ParameterSpec>& rows, const std::string& precision) {
 
 void describe_model(const std::vector<ParameterSpec>& rows, EstimateReport& report,
                     std::int64_t& element_bytes) {
-  std::map<DType, bool> types;
+  std::set<DType> types;
   for (const ParameterSpec& row : rows) {
     if (!row.trainable || row.alias_of >= 0) continue;
     report.elements += row.numel();
-    types[row.dtype] = true;
+    types.insert(row.dtype);
   }
   ZERO_REQUIRE(!types.empty(),
                "the model has no trainable parameter, there is nothing to estimate");
   element_bytes = 0;
-  for (const auto& [dtype, is_there] : types) {
+  for (const DType dtype : types) {
     report.precision += (report.precision.empty() ? "" : ", ") + std::string(name_of(dtype));
     element_bytes = std::max(element_bytes, size_of(dtype));
   }
@@ -206,7 +208,10 @@ Command add_estimate_command(CLI::App& app) {
   parser->add_flag("--no-dropout", options->no_dropout, "No masks are kept");
   parser->add_option("--gpu-memory", options->limit, "Bytes that a rank has; say what fits")
       ->type_name("BYTES")
-      ->transform(as_bytes());
+      ->transform(as_bytes())
+      ->check([](const std::string& bytes) {
+        return bytes == "0" ? "nothing fits in no memory; leave it out for no limit" : "";
+      });
   parser->add_flag("--json", options->json, "Print JSON");
   return {parser, [options] { return estimate(*options); }};
 }

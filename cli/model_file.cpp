@@ -18,7 +18,8 @@ constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxValues = std::size_t{1} << 22;
 constexpr std::size_t kMaxRows = std::size_t{1} << 20;
 constexpr int kMaxDepth = 4;
-constexpr std::int64_t kMaxNumber = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 50;     // of a dimension
+constexpr std::int64_t kMaxMeasure = std::int64_t{1} << 28;  // as on the command line
 
 using Parsed = nlohmann::json;
 
@@ -49,7 +50,8 @@ class ModelParser {
       const auto measure = std::ranges::find_if(
           kMeasures, [&name = key](const auto& entry) { return name == entry.first; });
       if (measure != kMeasures.end()) {
-        model.shape.*measure->second = number(value, 1, key);
+        const std::int64_t most = key == "layers" ? kMaxTransformerLayers : kMaxMeasure;
+        model.shape.*measure->second = number(value, 1, most, key);
       } else if (key == "parameters") {
         model.parameters = rows(value);
       } else {
@@ -80,11 +82,13 @@ class ModelParser {
     }
   }
 
-  std::int64_t number(const Parsed& value, std::int64_t low, const std::string& what) const {
+  std::int64_t number(const Parsed& value, std::int64_t low, std::int64_t high,
+                      const std::string& what) const {
     const bool is_whole = value.is_number_unsigned();
-    if (!is_whole || value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxNumber) ||
+    if (!is_whole || value.get<std::uint64_t>() > static_cast<std::uint64_t>(high) ||
         value.get<std::int64_t>() < low) {
-      refuse("a number must be whole, " + std::to_string(low) + " to 2^50: '" + what + "'");
+      refuse("a number must be whole, " + std::to_string(low) + " to " + std::to_string(high) +
+             ": '" + what + "'");
     }
     return value.get<std::int64_t>();
   }
@@ -99,7 +103,7 @@ class ModelParser {
       refuse("a shape is no array of at most 8 numbers, in the row '" + row + "'");
     }
     std::vector<std::int64_t> sizes;
-    for (const Parsed& size : value) sizes.push_back(number(size, 0, "shape of " + row));
+    for (const Parsed& size : value) sizes.push_back(number(size, 0, kMaxSize, "shape of " + row));
     return sizes;
   }
 

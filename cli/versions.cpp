@@ -4,9 +4,9 @@
 #include <iterator>
 
 #include <CLI/Version.hpp>
-#include <nlohmann/json.hpp>
 
 #include "backends/rendezvous/boost_version.h"
+#include "cli/json.h"
 #include "libzero/kernels/highway_version.h"
 
 namespace zero::cli {

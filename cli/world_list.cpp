@@ -3,10 +3,11 @@
 #include <charconv>
 #include <system_error>
 
+#include "checkpoint/training_state.h"
+
 namespace zero::cli {
 namespace {
 
-constexpr int kMostRanks = 65536;
 constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
 
 template <class Number>
@@ -21,7 +22,7 @@ std::optional<Number> whole(std::string_view text) {
 
 std::optional<int> ranks(std::string_view text) {
   const auto value = whole<int>(text);
-  return value && *value >= 1 && *value <= kMostRanks ? value : std::nullopt;
+  return value && *value >= 1 && *value <= checkpoint::kMaxWorldSize ? value : std::nullopt;
 }
 
 std::optional<std::vector<int>> doubling(std::string_view from, std::string_view to) {

@@ -71,12 +71,8 @@ function(_zero_build_tree_package)
   export(EXPORT libzeroTargets NAMESPACE zero:: FILE ${PROJECT_BINARY_DIR}/libzeroTargets.cmake)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/FindZeroTorch.cmake ${PROJECT_BINARY_DIR}/FindZeroTorch.cmake COPYONLY)
   # Private, header-only dependencies ($<BUILD_INTERFACE:...>) stay in what a build folder exports.
-  set(more "find_dependency(Boost)\n")
-  if(LIBZERO_WITH_HDF5)
-    string(APPEND more "find_dependency(nlohmann_json)\n")
-  endif()
   file(WRITE ${PROJECT_BINARY_DIR}/libzeroBuildTree.cmake
-    "set(ZERO_TORCH_DEFAULT_ROOT \"${ZeroTorch_ROOT}\")\n${more}")
+    "set(ZERO_TORCH_DEFAULT_ROOT \"${ZeroTorch_ROOT}\")\nfind_dependency(Boost)\nfind_dependency(nlohmann_json)\n")
 endfunction()
 
 function(zero_install_package)

@@ -80,6 +80,18 @@ class MiniGpt(unittest.TestCase):
         self.assertEqual([line["loss"] for line in cut], [line["loss"] for line in whole[:5]])
         self.assertEqual(len(cut), 5)
 
+    def test_every_schedule_goes_up_to_lr_once_and_then_its_own_way(self):
+        down = [1e-4 + 0.45e-3 * (1 + math.cos(math.pi * k / 4)) for k in (1, 2, 3, 4)]
+        for schedule, first, after in (("constant", 0.5e-3, [1e-3] * 4), ("linear", 0.5e-3, [7.75e-4, 5.5e-4, 3.25e-4, 1e-4]),
+                                       ("cosine", 0.5e-3, down), ("one-cycle", 0.52e-3, down),
+                                       ("polynomial", 0.5e-3, [1e-4 + 9e-4 * (1 - k / 4) ** 2 for k in (1, 2, 3, 4)]),
+                                       ("inverse-sqrt", 0.5e-3, [1e-3 * math.sqrt(2 / step) for step in (3, 4, 5, 6)]),
+                                       ("stable-decay", 0.5e-3, [1e-3, 1e-3, 1e-3, 1e-4])):
+            with self.subTest(schedule=schedule):
+                log, _ = self.train(["--schedule", schedule, "--steps", "6", "--warmup", "2"])
+                for line, lr in zip(log, [first, 1e-3, *after], strict=True):
+                    self.assertAlmostEqual(line["lr"], lr, delta=1e-12)
+
     def test_samples_are_a_permutation_for_each_epoch_and_seed(self):
         text = self.path("short.txt")
         with open(text, "wb") as file:

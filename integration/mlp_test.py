@@ -1,7 +1,6 @@
 """examples/mlp: the step from LibTorch to libzero is ten lines, the document shows them, and both programs learn the same."""
 
 import difflib
-import os
 import pathlib
 import re
 import unittest

@@ -15,10 +15,18 @@ def not_measured(name, why, limit):
     return {"id": name, "what": f"not measured: {why}", "value": None, "limit": limit, "pass": False}
 
 
+def judged(entry, limit):
+    """The figure; by the promised limit where the program that measured it has a laxer one, or none."""
+    if entry["limit"] is not None and entry["limit"] <= limit:
+        return entry
+    return {**entry, "limit": limit, "pass": entry["value"] is not None and entry["value"] <= limit}
+
+
 def with_promises(measured, promises, why):
     """The figures, and those of `promises` ({id: limit}) that are not among them as not measured."""
     found = {entry["id"] for entry in measured}
-    return measured + [not_measured(name, why, limit) for name, limit in promises.items() if name not in found]
+    return [judged(entry, promises[entry["id"]]) if entry["id"] in promises else entry for entry in measured] + [
+        not_measured(name, why, limit) for name, limit in promises.items() if name not in found]
 
 
 def best(contenders, names, key):

@@ -121,6 +121,12 @@ class Promises(unittest.TestCase):
         found = figures.with_promises([there], {"a": 1.0, "b": 2.0}, "no such Python")
         self.assertEqual(found, [there, {"id": "b", "what": "not measured: no such Python", "value": None, "limit": 2.0, "pass": False}])
 
+    def test_a_program_that_has_lost_its_limit_or_loosened_it_is_held_to_the_promise(self):
+        for limit in (None, 3.0):
+            for value, holds in ((2.0, True), (2.1, False)):
+                found = figures.with_promises([figures.figure("a", "what", value, limit)], {"a": 2.0}, "")
+                self.assertEqual([(entry["limit"], entry["pass"]) for entry in found], [(2.0, holds)])
+
     def test_a_part_that_did_not_run_breaks_all_of_its_promises_and_says_why(self):
         for part in ("kernels", "update", "optim", "collectives", "checkpoint", "offload", "parameters", *promises.PEERS):
             made = report.Report({part: {"part": part, "figures": [], "error": "it died"}})

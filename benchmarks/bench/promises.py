@@ -1,5 +1,5 @@
 """The figures that docs/performance.md promises, by the part that measures them: {part: {id: limit}}. Programs know their own
-limits; what is here names those figures whose absence is a failure."""
+limits; what is here names those figures whose absence is a failure, and counts where a program's own limit is laxer."""
 
 import figures
 

@@ -128,7 +128,7 @@ void declare_optimizer(CLI::App& app, Flags& flags) {
   app.add_option("--min-lr", flags.min_lr, "Learning rate at the end of a schedule that has one")
       ->check(not_negative())
       ->group(group);
-  app.add_option("--warmup", flags.warmup, "Steps of linear warm-up")
+  app.add_option("--warmup", flags.warmup, "Steps of linear warm-up; one-cycle: of its own rise")
       ->check(at_least(0))
       ->group(group);
   app.add_option("--schedule", flags.schedule, "From --lr to --min-lr after the warm-up")

@@ -1,5 +1,6 @@
 #include "examples/minigpt/train.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <vector>
@@ -40,15 +41,12 @@ Precision precision_of(const std::string& flag) {
 }
 
 /// After the warm-up, and what the whole run has left of it.
-zero::Schedule body_of(const Flags& flags, std::int64_t updates) {
-  const double end = flags.lr > 0 ? flags.min_lr / flags.lr : 0.0;
+zero::Schedule body_of(const Flags& flags, std::int64_t updates, double end) {
   if (flags.schedule == "constant") return zero::Schedule::constant();
   if (flags.schedule == "linear") return zero::Schedule::linear(updates, end);
   if (flags.schedule == "polynomial") return zero::Schedule::polynomial(updates, 2.0, end);
   if (flags.schedule == "inverse-sqrt")
     return zero::Schedule::inverse_sqrt(std::max<std::int64_t>(1, flags.warmup));
-  if (flags.schedule == "one-cycle")
-    return zero::Schedule::one_cycle(std::max<std::int64_t>(2, updates), {.end = end});
   if (flags.schedule == "stable-decay") {  // the last fifth decays
     const std::int64_t decay = std::max<std::int64_t>(1, updates / 5);
     return zero::Schedule::stable_decay(updates - decay, decay, end);
@@ -57,8 +55,14 @@ zero::Schedule body_of(const Flags& flags, std::int64_t updates) {
 }
 
 zero::Schedule schedule_of(const Flags& flags) {
+  const double end = flags.lr > 0 ? flags.min_lr / flags.lr : 0.0;
+  if (flags.schedule == "one-cycle") {  // rises by itself: a warm-up before it would be a peak more
+    const std::int64_t updates = std::max<std::int64_t>(2, flags.steps);
+    const double rise = static_cast<double>(flags.warmup) / static_cast<double>(updates);
+    return zero::Schedule::one_cycle(updates, {.rise = std::clamp(rise, 0.01, 0.99), .end = end});
+  }
   const std::int64_t updates = std::max<std::int64_t>(1, flags.steps - flags.warmup);
-  return body_of(flags, updates).warmup(flags.warmup);
+  return body_of(flags, updates, end).warmup(flags.warmup);
 }
 
 zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& adamw) {

@@ -38,7 +38,7 @@ void check(const Layout& layout, const MemoryOptions& options) {
   ZERO_REQUIRE(options.world_size >= 1 && options.world_size <= kMaxWorld,
                "estimate: the world size must be 1 to " + std::to_string(kMaxWorld) + ": " +
                    std::to_string(options.world_size));
-  elements_of({layout.parameters().begin(), layout.parameters().end()});
+  elements_of(layout.parameters());
 }
 
 class Estimator {

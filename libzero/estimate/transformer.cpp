@@ -80,7 +80,7 @@ std::vector<ParameterSpec> anonymous_parameters(std::int64_t count, DType dtype)
   return rows.take();
 }
 
-std::int64_t elements_of(const std::vector<ParameterSpec>& parameters) {
+std::int64_t elements_of(std::span<const ParameterSpec> parameters) {
   std::int64_t total = 0;
   for (const ParameterSpec& parameter : parameters) {
     if (parameter.alias_of >= 0) continue;

@@ -3,6 +3,7 @@
 /// Models of which no more is known than their measures.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "libzero/layout/layout.h"
@@ -32,6 +33,6 @@ std::vector<ParameterSpec> transformer_parameters(const Transformer& model, DTyp
 std::vector<ParameterSpec> anonymous_parameters(std::int64_t count, DType dtype);
 
 /// Elements of all rows but aliases. Throws ContractError beyond 2^50.
-std::int64_t elements_of(const std::vector<ParameterSpec>& parameters);
+std::int64_t elements_of(std::span<const ParameterSpec> parameters);
 
 }  // namespace zero

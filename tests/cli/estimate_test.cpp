@@ -83,6 +83,28 @@ TEST(Estimate, AFileGivesRowsAndShapeAndTheCommandLineHasTheLastWord) {
   EXPECT_EQ(shape_only["elements"], 124439808);
 }
 
+TEST(Estimate, WhatBackwardComputesAgainIsNotKept) {
+  const auto kept = [](const char* which) {
+    return zero_json({"estimate", "--layers", "2", "--hidden", "64", "--heads", "4", "--vocabulary",
+                      "10", "--context", "16", "--precision", "bf16", "--recompute",
+                      which})["activations"]["layers"]
+        .get<std::int64_t>();
+  };
+  const std::int64_t stream = 16 * 64, scores = 5 * 4 * 16 * 16;
+  EXPECT_EQ(kept("none"), 2 * (34 * stream + scores));
+  EXPECT_EQ(kept("attention"), 2 * 34 * stream);
+  EXPECT_EQ(kept("layers"), 2 * 2 * stream + 34 * stream + scores);
+}
+
+TEST(Estimate, TheWiresDtypeIsThatOfTheStagingBuffer) {
+  const auto staging = [](const char* wire) {
+    return zero_json({"estimate", "--params", "64M", "--world", "2", "--stage", "2", "--precision",
+                      "bf16", "--wire", wire})["rows"][0]["staging"]
+        .get<std::int64_t>();
+  };
+  EXPECT_EQ(staging("fp32"), 2 * staging("bf16"));
+}
+
 TEST(Estimate, OffloadedStateLiesElsewhere) {
   const json beside = zero_json({"estimate", "--params", "64M", "--world", "2", "--stage", "1"});
   const json disk = zero_json(
@@ -90,6 +112,11 @@ TEST(Estimate, OffloadedStateLiesElsewhere) {
   EXPECT_EQ(disk["rows"][0]["exp_avg"], 0);
   EXPECT_EQ(disk["rows"][0]["offloaded"], 2 * beside["rows"][0]["exp_avg"].get<std::int64_t>());
   EXPECT_EQ(disk["state"], "disk");
+  EXPECT_GT(disk["rows"][0]["offload_ring"], 0);
+  const json host = zero_json(
+      {"estimate", "--params", "64M", "--world", "2", "--stage", "1", "--offload", "host"});
+  EXPECT_EQ(host["rows"][0]["offloaded"], disk["rows"][0]["offloaded"]);
+  EXPECT_EQ(host["rows"][0]["offload_ring"], 0);
 }
 
 TEST(Estimate, AHostileFileIsANoThatNamesIt) {
@@ -104,6 +131,8 @@ TEST(Estimate, AHostileFileIsANoThatNamesIt) {
            R"({"layers": -1})",
            R"({"layers": 0})",
            R"({"layers": 1e30})",
+           R"({"hidden": 268435457})",
+           R"({"layers": 65537})",
            R"({"layers": 18446744073709551615})",
            R"({"layer": 1})",
            R"({"parameters": 1})",
@@ -139,6 +168,8 @@ TEST(Estimate, ArgumentsAreChecked) {
   expect_one_complaint(zero({"estimate", "--params", "1", "--model", "x"}), 2, "contradict");
   expect_one_complaint(zero({"estimate", "--params", "7B", "--stage", "3"}), 2, "--stage");
   expect_one_complaint(zero({"estimate", "--params", "7B", "--gpu-memory", "x"}), 2, "no size");
+  expect_one_complaint(zero({"estimate", "--params", "7B", "--gpu-memory", "0K"}), 2,
+                       "nothing fits in no memory");
   expect_one_complaint(zero({"estimate", "--layers", "2"}), 2, "hidden");
   for (const char* world : {"0", "8..4", "", "1,", "x", "65537", "1..65537", "-1", "1...4"}) {
     expect_one_complaint(zero({"estimate", "--params", "7B", "--world", world}), 2, "--world");

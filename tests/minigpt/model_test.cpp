@@ -1,8 +1,11 @@
 #include "examples/minigpt/model.h"
 
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -103,20 +106,36 @@ TEST(MiniGpt, DropoutDrawsInTrainingAlone) {
   EXPECT_TRUE(torch::equal(loss_with(0.5, false, 1), without));
 }
 
-TEST(MiniGpt, RecomputedBlocksGiveTheGradientsOfKeptOnes) {
+/// LibTorch's CPU memory that this thread has taken and not given back.
+class LiveBytes : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
+    live += size;
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  std::int64_t live = 0;
+};
+
+TEST(MiniGpt, RecomputedBlocksGiveTheGradientsOfKeptOnesAndKeepLess) {
   std::vector<std::vector<torch::Tensor>> gradients;
+  std::vector<std::int64_t> kept;
   for (const bool recompute : {false, true}) {
     ModelOptions options = kOptions;
     options.dropout = 0.3;
     options.recompute = recompute;
     torch::manual_seed(1);
     MiniGpt model(options);
-    model->loss(torch::arange(4 * 33).view({4, 33}) * 11 % 256).backward();
+    const auto bytes = std::make_shared<LiveBytes>();
+    const c10::DebugInfoGuard watch(c10::DebugInfoKind::PROFILER_STATE, bytes);
+    const torch::Tensor loss = model->loss(torch::arange(4 * 33).view({4, 33}) * 11 % 256);
+    kept.push_back(bytes->live);
+    loss.backward();
     auto& of_model = gradients.emplace_back();
     for (const auto& parameter : model->parameters()) of_model.push_back(parameter.grad());
   }
   for (std::size_t i = 0; i < gradients[0].size(); ++i)
     EXPECT_TRUE(torch::equal(gradients[0][i], gradients[1][i])) << i;
+  EXPECT_LT(kept[1], kept[0] / 2);
 }
 
 TEST(MiniGpt, WithoutDropoutNoRandomNumberIsDrawn) {
