@@ -65,7 +65,13 @@ zero::Schedule schedule_of(const Flags& flags) {
   return body_of(flags, updates, end).warmup(flags.warmup);
 }
 
-zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& adamw) {
+zero::RuleOptions rule_of(const Flags& flags, double weight_decay) {
+  if (flags.optimizer == "sgd")
+    return zero::SGDOptions(flags.lr).momentum(flags.momentum).weight_decay(weight_decay);
+  return zero::AdamWOptions(flags.lr).betas({flags.beta1, flags.beta2}).weight_decay(weight_decay);
+}
+
+zero::Options optimizer_options(const Flags& flags) {
   zero::Options options;
   options.stage(flags.stage).clip_norm(flags.clip).checksum_every(flags.checksum_every);
   options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
@@ -77,7 +83,7 @@ zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& ad
   const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) {
     return tensor.dim() < 2;
   };
-  options.groups({{is_no_matrix, zero::AdamWOptions(adamw).weight_decay(0.0)}});
+  options.groups({{is_no_matrix, rule_of(flags, 0.0)}});
   return options;
 }
 
@@ -119,12 +125,9 @@ class Training {
         data_(read_text(flags.data, flags.context)),
         precision_(precision_of(flags.precision)),
         model_(make_model(flags, precision_.dtype)),
-        adamw_(zero::AdamWOptions(flags.lr)
-                   .betas({flags.beta1, flags.beta2})
-                   .weight_decay(flags.weight_decay)),
         observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
-        optimizer_(*model_, adamw_,
-                   optimizer_options(flags, adamw_).observer(observation_.observer()), comm),
+        optimizer_(*model_, rule_of(flags, flags.weight_decay),
+                   optimizer_options(flags).observer(observation_.observer()), comm),
         rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
         checkpoints_(flags, optimizer_, *comm, data_.training.count(),
@@ -240,7 +243,6 @@ class Training {
   TextData data_;
   Precision precision_;
   MiniGpt model_;
-  zero::AdamWOptions adamw_;
   Observation observation_;
   zero::Optimizer optimizer_;
   zero::LearningRate rate_;  // its peaks are --lr, whatever a checkpoint says

@@ -14,14 +14,6 @@ namespace {
 using checkpoint::CommonState;
 using checkpoint::Reader;
 
-constexpr const char* kMoments[] = {"exp_avg", "exp_avg_sq"};
-constexpr const char* kGroupOptions[] = {"lr", "beta1", "beta2", "eps", "weight_decay"};
-
-bool is_group_option(const std::string& name) {
-  return std::find(std::begin(kGroupOptions), std::end(kGroupOptions), name) !=
-         std::end(kGroupOptions);
-}
-
 class Planner {
  public:
   Planner(const Reader& reader, const LiveTables& live, const LoadOptions& options)
@@ -29,12 +21,14 @@ class Planner {
 
   LoadPlan run() {
     plan_.moments = !options_.weights_only();
+    plan_.groups.resize(live_.groups.size());
     plan_world();
     plan_steps();
     plan_rows();
-    plan_states();
+    const bool is_own_rule = plan_rule();
+    if (is_own_rule) plan_states();
     plan_scaler();
-    plan_groups();
+    if (is_own_rule) plan_groups();
     plan_blobs();
     return std::move(plan_);
   }
@@ -87,6 +81,14 @@ class Planner {
     return applied.value_or(0);
   }
 
+  /// Whether it makes sense to compare what the rule brings with it.
+  bool plan_rule() {
+    const std::string saved = rule_of(common_);
+    if (saved == live_.rule || options_.weights_only()) return true;
+    differs("update rule: " + saved + " in the checkpoint, " + live_.rule + " here (weights_only)");
+    return false;
+  }
+
   void plan_rows() {
     RowMatch match = match_rows(common_.parameters, live_.rows, options_);
     plan_.sources = std::move(match.sources);
@@ -109,7 +111,7 @@ class Planner {
         resharded() ? " from " + std::to_string(reader_.info().world_size) + " ranks" : "";
     const Restored how = resharded() ? Restored::kResharded : Restored::kRestored;
     add("masters", how, std::to_string(trainable) + " parameters" + ranks);
-    for (const char* item : kMoments) {
+    for (const std::string& item : live_.moments) {
       if (plan_.moments) {
         add(item, how, std::to_string(trainable - thawed) + " parameters" + ranks);
       } else {
@@ -148,7 +150,7 @@ class Planner {
     for (std::string& state : reader_.states(source)) states.insert(std::move(state));
     take_state(row, source, weights_of(saved), saved.trainable ? DType::kFloat32 : saved.dtype,
                states);
-    for (const char* state : kMoments) {
+    for (const std::string& state : live_.moments) {
       if (saved.trainable && row.trainable && plan_.moments) {
         take_state(row, source, state, DType::kFloat32, states);
       } else if (saved.trainable) {
@@ -209,13 +211,17 @@ class Planner {
     add("loss scale", Restored::kRestored, "scale " + number_text(saved.scale));
   }
 
+  bool is_group_option(const std::string& name) const {
+    const std::vector<std::string>& names = live_.option_names;
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+
   void plan_groups() {
     for (const std::string& name : options_.keep_options()) {
       if (!is_group_option(name))
         differs("keep_options: no group has an option of this name: '" + name + "'");
     }
     const std::size_t saved = common_.groups.size(), live = live_.groups.size();
-    plan_.groups.resize(live);
     if (options_.weights_only())
       return add("options of groups", Restored::kKept, "weights_only: present values");
     if (saved != live && !options_.allow_regroup()) {
@@ -224,7 +230,7 @@ class Planner {
     }
     if (saved != live || regrouped_)
       return add("options of groups", Restored::kKept, "parameters have moved to other groups");
-    std::set<std::string> names(std::begin(kGroupOptions), std::end(kGroupOptions));
+    std::set<std::string> names(live_.option_names.begin(), live_.option_names.end());
     for (const auto& [name, value] : common_.groups[0]) names.insert(name);
     for (const std::string& name : names) plan_option(name);
   }
@@ -268,8 +274,10 @@ class Planner {
     for (const auto& [key, value] : common_.counters) {
       if (!is_libzero_key(key)) add("counter " + key, Restored::kRestored, std::to_string(value));
     }
-    for (const auto& [key, blob] : common_.blobs)
-      add("blob " + key, Restored::kRestored, std::to_string(blob.size()) + " bytes");
+    for (const auto& [key, blob] : common_.blobs) {
+      if (!is_libzero_key(key))
+        add("blob " + key, Restored::kRestored, std::to_string(blob.size()) + " bytes");
+    }
     for (const auto& [key, blob] : of_rank) {
       if (is_libzero_key(key)) continue;
       add("rank blob " + key, is_new ? Restored::kDefaulted : Restored::kRestored,

@@ -52,6 +52,7 @@ std::int64_t bytes_of(const at::Tensor& tensor) {
 Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
                       const Options& options)
     : options_(options),
+      rule_(std::move(plan.rule)),
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
@@ -59,12 +60,12 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       replicas_(options.checksum_every()),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(),
-                                 options.offload().on_disk())),
+                                 rule_->moments(), options.offload().on_disk())),
       offload_(make_offload(options_, layout_, states_, *comm_)),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
                              comm_->size())),
       clock_(options.observer().get()),
-      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_, offload_.get()),
+      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_, *rule_, offload_.get()),
       state_access_(layout_, table_, states_, *comm_, offload_.get()),
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
@@ -245,7 +246,7 @@ void Optimizer::Impl::refresh_masters() {
 
 at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
   require_alive();
-  state_access_.require_state(name);
+  state_access_.require_state(name, kind);
   require_same_shapes();
   std::optional<double> scale = 1;
   at::Tensor result = guarded(kNothingChanged, [&] {
