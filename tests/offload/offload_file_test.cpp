@@ -203,6 +203,7 @@ TEST_F(OffloadFileTest, AnyChangedBitIsFoundWhenItIsRead) {
   const OffloadBlock& block = plan_.blocks()[2];
   PageMemory memory(plan_.largest_block());
   for (const std::int64_t at : block.at) {
+    if (at < 0) continue;  // not kept
     calls_->after_pread = [&](void* read, ssize_t, off_t) {
       static_cast<std::byte*>(read)[at + block.array_bytes() - 1] ^= std::byte{64};
     };
