@@ -149,6 +149,11 @@ void declare_optimizer(CLI::App& app, Flags& flags) {
   app.add_option("--clip", flags.clip, "Largest gradient norm; 0: no clipping")
       ->check(not_negative())
       ->group(group);
+  app.add_option("--ema", flags.ema,
+                 "Keep an average of the weights with this decay, and validate and sample with it; "
+                 "0: none")
+      ->check(between(0.0, 0.9999999))
+      ->group(group);
 }
 
 void declare_sharding(CLI::App& app, Flags& flags) {

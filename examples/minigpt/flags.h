@@ -30,6 +30,7 @@ struct Flags {
   double beta2 = 0.95;
   double momentum = 0.9;  ///< Of SGD.
   double clip = 1.0;
+  double ema = 0;  ///< Decay; 0: no average is kept.
   int stage = 2;
   std::string precision = "auto";
   std::string wire = "auto";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include "examples/minigpt/checkpoints.h"
@@ -76,7 +77,7 @@ zero::Options optimizer_options(const Flags& flags) {
   options.stage(flags.stage).clip_norm(flags.clip).checksum_every(flags.checksum_every);
   options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
   options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
-  options.defer_reduction(flags.defer_reduction);
+  options.defer_reduction(flags.defer_reduction).ema(flags.ema);
   if (!flags.offload_dir.empty()) options.offload(zero::Offload::kDisk(flags.offload_dir));
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
@@ -156,11 +157,18 @@ class Training {
     const bool is_whole = go_on();
     observation_.finish();
     checkpoints_.finish();
+    const auto average = average_of_weights();
     optimizer_.shutdown();
     comm_->shutdown();  // the others need not wait while one rank writes
     if (is_speaker_ && is_whole && flags_.sample > 0) {
       say("sample: " + printable(generate(model_, flags_.sample, flags_.context, flags_.seed)));
     }
+  }
+
+  /// With --ema the model holds it as long as this lives.
+  std::optional<zero::EmaScope> average_of_weights() {
+    if (flags_.ema == 0) return std::nullopt;
+    return optimizer_.ema_scope();
   }
 
   static MiniGpt make_model(const Flags& flags, torch::Dtype dtype) {
@@ -224,6 +232,7 @@ class Training {
   }
 
   void evaluate_and_say(std::int64_t step) {
+    const auto average = average_of_weights();
     const double loss = evaluate(model_, data_.validation, *comm_);
     if (!is_speaker_) return;
     observation_.evaluation(step, loss);

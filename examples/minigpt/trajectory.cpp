@@ -32,6 +32,7 @@ NamedValues values_of(const Flags& flags) {
           {"--beta2", text_of_number(flags.beta2)},
           {"--momentum", text_of_number(flags.momentum)},
           {"--clip", text_of_number(flags.clip)},
+          {"--ema", text_of_number(flags.ema)},
           {"--wire", flags.wire},
           {"--dropout", text_of_number(flags.dropout)}};
 }

@@ -170,27 +170,36 @@ void FreshState::read_trainable(const Reader& reader, const LoadPlan& plan,
                                 const LoadTarget& target) {
   allocate(target);
   const std::vector<Piece> pieces = pieces_of(target);
-  const auto keep_all = [&](OffloadedArray array, const auto& read) {
+  const auto is_trained = [&](std::int32_t source) {
+    return source >= 0 && saved_row(reader, source).trainable;
+  };
+  const auto keep_all = [&](OffloadedArray array, bool of_trained, const auto& read) {
     for (const Piece& piece : pieces) {
       const std::int32_t source = plan.sources[static_cast<std::size_t>(piece.extent.parameter)];
-      if (array != OffloadedArray::kMaster && (source < 0 || !saved_row(reader, source).trainable))
-        continue;  // they are 0
+      if (of_trained && !is_trained(source)) continue;  // they are 0
       keep(piece, array, [&](std::int64_t at, std::int64_t count, float* dst) {
         read(source, piece.extent.parameter, piece.extent.begin + at, count, dst);
       });
     }
   };
-  keep_all(OffloadedArray::kMaster, [&](std::int32_t source, std::int32_t parameter,
-                                        std::int64_t begin, std::int64_t count, float* dst) {
+  const auto read_master = [&](std::int32_t source, std::int32_t parameter, std::int64_t begin,
+                               std::int64_t count, float* dst) {
     if (source < 0) return read_present_master(target, parameter, begin, count, dst);
     read_floats(reader, source, weights_of(saved_row(reader, source)), begin, begin + count, dst);
-  });
+  };
+  keep_all(OffloadedArray::kMaster, false, read_master);
   const std::vector<KeptArray>& kept = target.states.front().kept;
-  for (std::size_t i = 0; plan.moments && i < kept.size(); ++i) {
-    keep_all(kept_array(i),
-             [&, state = name_of(kept[i].kind)](
-                 std::int32_t source, std::int32_t, std::int64_t begin, std::int64_t count,
-                 float* dst) { read_floats(reader, source, state, begin, begin + count, dst); });
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const bool is_average = kept[i].kind == StateKind::kEma;
+    if (!is_average && !plan.moments) continue;
+    keep_all(
+        kept_array(i), !is_average,
+        [&, state = name_of(kept[i].kind)](std::int32_t source, std::int32_t parameter,
+                                           std::int64_t begin, std::int64_t count, float* dst) {
+          if (is_average && !(plan.average && is_trained(source)))
+            return read_master(source, parameter, begin, count, dst);
+          read_floats(reader, source, state, begin, begin + count, dst);
+        });
   }
   if (offload_) offload_->flush(), weights_->flush();
 }

@@ -6,6 +6,7 @@
 #include "libzero/base/error.h"
 #include "libzero/base/number_text.h"
 #include "libzero/optim/row_match.h"
+#include "libzero/optim/state_kind.h"
 #include "libzero/optim/trainer_keys.h"
 
 namespace zero {
@@ -22,6 +23,7 @@ class Planner {
   LoadPlan run() {
     plan_.moments = !options_.weights_only();
     plan_.groups.resize(live_.groups.size());
+    plan_.average = live_.average && plan_.moments;
     plan_world();
     plan_steps();
     plan_rows();
@@ -132,12 +134,38 @@ class Planner {
     for (std::size_t i = 0; i < live_.rows.size(); ++i) {
       if (plan_.sources[i] >= 0 && live_.rows[i].numel() > 0) plan_states_of(i, unknown);
     }
+    plan_average();
     for (const std::string& state : unknown) {
       if (options_.allow_extra() || options_.weights_only()) {
         add("state " + state, Restored::kDropped, "this optimizer has no such state");
       } else {
         differs("state '" + state + "': this optimizer has no such state (allow_extra)");
       }
+    }
+  }
+
+  void plan_average() {
+    if (!live_.average) return;
+    const std::string item = name_of(StateKind::kEma);
+    if (options_.weights_only())
+      return add(item, Restored::kDefaulted, "weights_only: begins at the masters");
+    if (plan_.average) {
+      return add(item, resharded() ? Restored::kResharded : Restored::kRestored, "");
+    }
+    if (!options_.allow_missing())
+      return differs("state '" + item + "': not in the checkpoint (allow_missing)");
+    add(item, Restored::kDefaulted, "not in the checkpoint: begins at the masters");
+  }
+
+  /// `states`: of a parameter.
+  void plan_average_of(const ParameterSpec& row, std::int32_t source, bool is_trained,
+                       std::set<std::string>& states) {
+    const std::string state = name_of(StateKind::kEma);
+    if (is_trained && plan_.moments && states.contains(state)) {
+      take_state(row, source, state, DType::kFloat32, states);
+    } else {
+      if (is_trained) plan_.average = false;
+      states.erase(state);
     }
   }
 
@@ -157,6 +185,7 @@ class Planner {
         states.erase(state);
       }
     }
+    if (live_.average && saved.trainable) plan_average_of(row, source, row.trainable, states);
     unknown.merge(states);
   }
 

@@ -21,6 +21,7 @@ struct LiveTables {
   std::string rule;                              ///< Its name.
   std::vector<std::string> moments;              ///< Names of what it keeps beside masters.
   std::vector<std::string> option_names;
+  bool average = false;  ///< Whether one is kept: "ema".
   LossScaler scaler;
   LossScalerState fresh_scaler;  ///< As the constructor made it.
   int rank = 0;
@@ -30,6 +31,7 @@ struct LiveTables {
 struct LoadPlan {
   std::vector<std::int32_t> sources;  ///< As in RowMatch.
   bool moments = true;                ///< false: they begin at 0, whatever the checkpoint has.
+  bool average = false;  ///< Take the checkpoint's; otherwise it begins at the masters.
   /// What each group takes from the checkpoint: some of the rule's.
   std::vector<checkpoint::GroupOptions> groups;
   std::int64_t steps_taken = 0;

@@ -18,6 +18,7 @@ struct MemoryReport {
   std::int64_t exp_avg = 0;
   std::int64_t exp_avg_sq = 0;
   std::int64_t momentum_buffer = 0;
+  std::int64_t ema = 0;
 
   std::int64_t alignment =
       0;  ///< Holes between parameters and padding of shards, in all of the above.
@@ -35,7 +36,8 @@ struct MemoryReport {
 
   /// The kinds that the formula counts.
   std::int64_t by_formula() const noexcept {
-    return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq + momentum_buffer;
+    return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq + momentum_buffer +
+           ema;
   }
   std::int64_t total() const noexcept {
     return by_formula() + alignment + block_sums + staging + offload_ring + local_sums + frozen +
@@ -54,6 +56,8 @@ inline std::int64_t& bytes_of(MemoryReport& report, StateKind kind) noexcept {
       return report.exp_avg_sq;
     case StateKind::kMomentumBuffer:
       return report.momentum_buffer;
+    case StateKind::kEma:
+      return report.ema;
     case StateKind::kGradient:
       break;
   }

@@ -75,6 +75,7 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   facts.push_back("option clip_norm " + text(options.clip_norm()));
   facts.push_back(std::string("option wire ") +
                   (options.wire() ? c10::toString(*options.wire()) : "of the parameter"));
+  facts.push_back("option ema " + text(options.ema()));
   facts.push_back("option unused " + text(static_cast<int>(options.unused())));
   facts.push_back("option deterministic " + text(static_cast<int>(options.deterministic())));
   facts.push_back("option bucket_bytes " + text(options.bucket_bytes()));
@@ -119,6 +120,11 @@ void require_valid(const UpdateRule& rule, const RuleOptions& defaults, const Op
   }
   ZERO_REQUIRE(options.stage() >= 0 && options.stage() <= 2,
                "optimizer: stage must be 0, 1 or 2: " + text(options.stage()));
+  ZERO_REQUIRE(
+      options.ema() >= 0 && static_cast<float>(options.ema()) < 1.0f,
+      "optimizer: ema, the decay of the average, must lie in [0, 1) as float32 (0 turns it "
+      "off): " +
+          text(options.ema()));
   ZERO_REQUIRE(options.checksum_every() >= 0,
                "optimizer: checksum_every must be at least 0 (0 turns it off): " +
                    text(options.checksum_every()));

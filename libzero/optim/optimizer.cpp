@@ -79,6 +79,9 @@ at::Tensor Optimizer::step(LossClosure closure) {
   return loss;
 }
 
+EmaScope Optimizer::ema_scope() {
+  return impl_->ema_scope();
+}
 void Optimizer::zero_grad() {
   impl_->zero_grad();
 }

@@ -27,6 +27,7 @@
 
 #include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
+#include "libzero/optim/ema_scope.h"
 #include "libzero/optim/load_parameters.h"
 #include "libzero/optim/memory_report.h"
 #include "libzero/optim/named_tensors.h"
@@ -149,16 +150,29 @@ class Optimizer : public torch::optim::Optimizer {
   /// step there is no need.)
   void zero_grad();
 
+  /// Collective: brings the average of the weights (Options::ema) into the model, on every rank,
+  /// for as long as what it returns lives: to evaluate, export or sample with it.
+  ///
+  ///   {
+  ///     const zero::EmaScope average = optimizer.ema_scope();
+  ///     evaluate(model);
+  ///   }  // the weights are back, to the bit
+  ///
+  /// Until then everything but what only reports and shutdown() throws ContractError. Throws
+  /// ContractError where no average is kept; and on every rank IoError, with the weights in place,
+  /// where an average on a disk cannot be read.
+  EmaScope ema_scope();
+
   /// Collective: after someone wrote the parameters (pretrained weights), takes rank 0's as
-  /// everybody's and as masters.
+  /// everybody's and as masters. An average (Options::ema) begins anew from them.
   void refresh_masters();
 
   /// Collective: rank 0 reads a .safetensors file, or a *.safetensors.index.json beside its parts,
   /// and every rank's parameters and buffers become what it holds; rank 0's arguments count. The
   /// masters of 16-bit parameters become the file's values in full float32 precision, the
-  /// parameters are rounded from them. Moments, step counts and loss scale stay; the gradients of
-  /// the present window are dropped. A tied parameter is found under any of its names. Needs 4
-  /// bytes for each parameter, divided by the ranks, while it runs.
+  /// parameters are rounded from them. Moments, step counts and loss scale stay, an average begins
+  /// anew; the gradients of the present window are dropped. A tied parameter is found under any of
+  /// its names. Needs 4 bytes for each parameter, divided by the ranks, while it runs.
   ///
   /// Everything is read and checked before anything is changed. Throws, on every rank alike,
   /// ContractError with all names, shapes and dtypes that do not fit, FormatError, IoError,

@@ -4,7 +4,7 @@
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
 /// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
 /// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere,
-/// optimizer_offload.cpp what can go wrong with state on a disk.
+/// optimizer_offload.cpp what can go wrong with state on a disk, optimizer_ema.cpp the average.
 
 #include <atomic>
 #include <cstdint>
@@ -49,6 +49,7 @@ class Optimizer::Impl {
   /// `fault`: empty, or why the caller cannot step on this rank.
   StepResult step(const std::vector<OptionValues>& groups, std::string fault);
   void begin_forward() noexcept;
+  EmaScope ema_scope();
   void zero_grad();
   void refresh_masters();
   ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
@@ -75,6 +76,7 @@ class Optimizer::Impl {
 
   const Options options_;
   const std::unique_ptr<UpdateRule> rule_;
+  const std::vector<StateKind> kept_;  // beside the masters
   ParameterTable table_;
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
@@ -95,6 +97,8 @@ class Optimizer::Impl {
       "a checkpoint was put in place in part, start again and load it";
 
   void require_alive() const;
+  void require_not_dead() const;
+  void put_average();
   void say(LogLevel level, const std::string& line) const;
   void require_same_shapes() const;
   void tell_observer() const;
@@ -172,6 +176,7 @@ class Optimizer::Impl {
   VoteBox vote_box_;
   Label label_;
   std::vector<BackwardCall> calls_;  // of the present window
+  const std::shared_ptr<bool> holds_average_ = std::make_shared<bool>(false);  // the model does
   const std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
   float gradient_factor_ = 0;  // what the tasks of an update read
   bool backward_failed_ = false;

@@ -76,6 +76,7 @@ void Optimizer::Impl::plan_load_of(const Reader& reader, const std::string& dire
                   .rule = std::string(rule_->name()),
                   .moments = {},
                   .option_names = {rule_->option_names().begin(), rule_->option_names().end()},
+                  .average = options_.ema() > 0,
                   .scaler = scaler_,
                   .fresh_scaler = scaler_.enabled() ? LossScaler(options_.loss_scaler()).state()
                                                     : LossScaler::disabled().state(),

@@ -83,6 +83,11 @@ struct Options {
   /// dtype in which gradients travel: torch::kFloat or torch::kBFloat16. Default: each parameter's
   /// own dtype.
   TORCH_ARG(std::optional<c10::ScalarType>, wire) = std::nullopt;
+  /// Above 0: keeps an exponential moving average of the masters with this decay, 0.999 say,
+  /// sharded as the moments are. Optimizer::ema_scope() brings it into the model. It begins at the
+  /// weights, moves with applied steps alone, and begins anew where somebody writes the weights
+  /// (refresh_masters(), load_parameters()).
+  TORCH_ARG(double, ema) = 0.0;
   TORCH_ARG(Unused, unused) = Unused::kZero;
   /// Reduce when backward ends instead of while it runs. Needed where a parameter receives its
   /// gradient in several parts of one backward (re-entrant checkpointing).

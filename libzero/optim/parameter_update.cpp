@@ -1,5 +1,7 @@
 #include "libzero/optim/parameter_update.h"
 
+#include <algorithm>
+
 #include "libzero/kernels/cast.h"
 #include "libzero/optim/tensor_runs.h"
 
@@ -8,14 +10,14 @@ namespace zero {
 ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table,
                                  std::vector<BucketState>& states, Collective& comm,
                                  AlignedArray<std::byte>& staging, CommClock& clock,
-                                 const UpdateRule& rule, OffloadedState* offload)
+                                 const Arithmetic& arithmetic, OffloadedState* offload)
     : layout_(layout),
       table_(table),
       states_(states),
       comm_(comm),
       staging_(staging),
       clock_(clock),
-      rule_(rule),
+      arithmetic_(arithmetic),
       offload_(offload) {}
 
 void ParameterUpdate::step_bucket(std::int32_t bucket, float gradient_factor) {
@@ -40,7 +42,7 @@ ParameterUpdate::StateRun ParameterUpdate::state_of(const Segment& segment, Buck
   const std::int64_t at = segment.bucket_begin - state.stepped.begin;
   StateRun run{state.master.size() > 0 ? state.master.data() + at : nullptr, {}};
   for (std::size_t i = 0; i < state.kept.size(); ++i)
-    run.moments[i] = state.kept[i].values.data() + at;
+    run.kept[i] = state.kept[i].values.data() + at;
   return run;
 }
 
@@ -53,7 +55,7 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
   UpdateRun run;
   run.gradient = gradient;
   run.gradient_factor = gradient_factor;
-  run.moments = state.moments;
+  std::copy_n(state.kept.begin(), kMostMoments, run.moments.begin());
   run.n = segment.numel;
   if (spec.dtype == DType::kFloat32) {
     run.master = static_cast<float*>(parameter.data());
@@ -62,12 +64,15 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
     run.low_precision = parameter.data();
     run.low_precision_dtype = spec.dtype;
   }
+  float* const average =
+      arithmetic_.average_weight > 0 ? state.kept[arithmetic_.rule.moments().size()] : nullptr;
+  const auto step = [&](std::int64_t begin, std::int64_t end) {
+    step_run(spec.group, run.part(begin, end), average == nullptr ? nullptr : average + begin);
+  };
   if (on_threads != nullptr) {
-    (*on_threads)(run.n, [&](std::int64_t begin, std::int64_t end) {
-      rule_.step(spec.group, run.part(begin, end));
-    });
+    (*on_threads)(run.n, step);
   } else {
-    rule_.step(spec.group, run);
+    step(0, run.n);
   }
   parameter.finish();
 }

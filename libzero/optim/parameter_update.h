@@ -26,9 +26,15 @@ namespace zero {
 /// different parameters' elements.
 class ParameterUpdate {
  public:
+  /// What an update does to an element.
+  struct Arithmetic {
+    const UpdateRule& rule;
+    float average_weight = 0;  ///< Of the new master in the average; 0: there is none.
+  };
+
   ParameterUpdate(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
                   Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock,
-                  const UpdateRule& rule, OffloadedState* offload = nullptr);
+                  const Arithmetic& arithmetic, OffloadedState* offload = nullptr);
 
   /// One step of the bucket's owned interval (stages 1 and 2), which the rule has begun. The raw
   /// sums of its gradients are multiplied by `gradient_factor`. Uses LibTorch's threads.
@@ -43,6 +49,13 @@ class ParameterUpdate {
   /// Masters of 16-bit parameters := parameters. Throws IoError if they are offloaded.
   void refresh_masters();
 
+  /// The average, if there is one := masters. Throws IoError if it is offloaded.
+  void restart_average();
+
+  /// This rank's part of the parameters := the average, rounded; gather_bucket() brings the
+  /// others'. Throws IoError if it is offloaded.
+  void put_average();
+
   /// After all buckets, where state is offloaded: waits until it is written. The first thing that
   /// went wrong since the last call; from then on nothing was stepped, but the collectives went on.
   std::optional<Failure> finish_offloaded();
@@ -50,13 +63,20 @@ class ParameterUpdate {
  private:
   struct StateRun {
     float* master;  ///< Not used for float32 parameters.
-    std::array<float*, kMostMoments> moments;
+    std::array<float*, kMostKept> kept;
   };
   static StateRun state_of(const Segment& segment, BucketState& state);
   static StateRun state_at(const OffloadedRun& run, std::int64_t at);
   /// `on_threads`: null, or whose threads to use.
   void step_segment(const Segment& segment, const StateRun& state, const float* gradient,
                     float gradient_factor, ThreadedStep* on_threads = nullptr);
+  /// Rule and average, over one part of a run.
+  void step_run(std::int32_t group, const UpdateRun& run, float* average) const;
+  /// Calls use(segment, at, count, array) for all that this rank steps, in pieces that fit into
+  /// memory; `array`: elements [at, at + count) of the segment, of the master or of what is kept.
+  using UseRun =
+      FunctionRef<void(const Segment& segment, std::int64_t at, std::int64_t count, float* array)>;
+  void for_each_run(std::int32_t bucket, OffloadedArray array, UseRun use);
   bool is_offloaded(std::int32_t bucket) const;
   void step_offloaded_bucket(std::int32_t bucket, float gradient_factor);
   void step_offloaded_piece(std::int32_t bucket, std::size_t piece, const float* gradient,
@@ -73,7 +93,7 @@ class ParameterUpdate {
   Collective& comm_;
   AlignedArray<std::byte>& staging_;
   CommClock& clock_;
-  const UpdateRule& rule_;
+  const Arithmetic arithmetic_;
   OffloadedState* offload_;  // null: state lies in `states_`
   std::optional<Failure> offload_failure_;
   ThreadedStep on_threads_;  // of the thread that trains

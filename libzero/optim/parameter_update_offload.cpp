@@ -52,7 +52,7 @@ void walk_blocks(OffloadedState& offload, std::int32_t bucket, std::int32_t piec
 
 ParameterUpdate::StateRun ParameterUpdate::state_at(const OffloadedRun& run, std::int64_t at) {
   StateRun state{advanced(run.master, at), {}};
-  for (std::size_t i = 0; i < kMostMoments; ++i) state.moments[i] = advanced(run.kept[i], at);
+  for (std::size_t i = 0; i < kMostKept; ++i) state.kept[i] = advanced(run.kept[i], at);
   return state;
 }
 

@@ -14,6 +14,7 @@ enum class StateKind : std::uint8_t {
   kGradient,  ///< Mean of the gradient of the last window (or, before step(), of the calls so far),
               ///< before clipping.
   kMomentumBuffer,  ///< SGD's, where a group has momentum.
+  kEma,             ///< Average of the masters, of any rule: Options::ema.
 };
 
 /// As checkpoints and errors name it: "master", "exp_avg", ...
@@ -29,6 +30,8 @@ constexpr const char* name_of(StateKind kind) noexcept {
       return "gradient";
     case StateKind::kMomentumBuffer:
       return "momentum_buffer";
+    case StateKind::kEma:
+      return "ema";
   }
   return "unknown";
 }

@@ -21,6 +21,9 @@ namespace zero {
 /// Room for a rule's moments: the slots of a step, and of a file (libzero/offload).
 inline constexpr std::size_t kMostMoments = 2;
 
+/// The rule's moments, then the average, where there is one.
+inline constexpr std::size_t kMostKept = kMostMoments + 1;
+
 /// One group's options in the order of UpdateRule::option_names(), flags as 0 and 1. What is beyond
 /// is 0.
 using OptionValues = std::array<double, 8>;

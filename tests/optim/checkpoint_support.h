@@ -72,6 +72,7 @@ inline Options options_of(const JobOptions& job) {
   scaler.growth_interval = 3;
   options.loss_scaler(scaler);
   for (ParameterGroup& group : options.groups()) group.options = job.rule.options(2e-2, 0.0);
+  options.ema(job.rule.ema);
   if (job.configure) job.configure(options);
   return options;
 }
@@ -111,7 +112,7 @@ inline std::string first_difference(const Image& expected, const Image& actual) 
 class Job {
  public:
   explicit Job(Comm comm, JobOptions job = {})
-      : comm_(std::move(comm)), moments_(job.rule.moments), model(make_model(job)) {
+      : comm_(std::move(comm)), kept_(job.rule.kept), model(make_model(job)) {
     at::set_num_threads(1);  // of this thread: ranks share the cores
     optimizer = std::make_unique<Optimizer>(*model, job.rule.options(job.lr, 0.1 + job.lr),
                                             options_of(job), comm_);
@@ -137,7 +138,7 @@ class Job {
       image["parameter " + name] = bytes_of(item.value());
       if (!item.value().requires_grad()) continue;
       image["master " + name] = bytes_of(optimizer->gather(name, StateKind::kMaster));
-      for (const StateKind kind : moments_)
+      for (const StateKind kind : kept_)
         image[std::string(name_of(kind)) + " " + name] = bytes_of(optimizer->gather(name, kind));
     }
     for (const auto& item : model->named_buffers())
@@ -157,7 +158,7 @@ class Job {
   }
 
   Comm comm_;
-  std::vector<StateKind> moments_;
+  std::vector<StateKind> kept_;
   SavedModel model;
   std::unique_ptr<Optimizer> optimizer;
   std::vector<std::string> losses;

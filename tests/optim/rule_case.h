@@ -14,8 +14,18 @@ struct RuleCase {
   std::string name = "AdamW";
   std::function<RuleOptions(double lr, double weight_decay)> options =
       [](double lr, double weight_decay) { return AdamWOptions(lr).weight_decay(weight_decay); };
-  std::vector<StateKind> moments = {StateKind::kExpAvg, StateKind::kExpAvgSq};
+  std::vector<StateKind> kept = {StateKind::kExpAvg, StateKind::kExpAvgSq};  ///< With the average.
+  double ema = 0;
+  bool in_every_precision = false;  ///< Otherwise in float32 alone.
 };
+
+/// Any rule, with an average of the weights beside it.
+inline RuleCase averaged(RuleCase rule) {
+  rule.name += "Ema";
+  rule.kept.push_back(StateKind::kEma);
+  rule.ema = 0.75;
+  return rule;
+}
 
 inline RuleCase sgd_case() {
   return {"SGD",
@@ -31,8 +41,19 @@ inline RuleCase momentum_case(bool nesterov = false) {
           {StateKind::kMomentumBuffer}};
 }
 
+inline RuleCase in_every_precision(RuleCase rule) {
+  rule.in_every_precision = true;
+  return rule;
+}
+
+/// AdamW itself has tests of its own in every precision.
 inline std::vector<RuleCase> all_rules() {
-  return {{}, sgd_case(), momentum_case(), momentum_case(true)};
+  return {{},
+          in_every_precision(averaged({})),
+          sgd_case(),
+          averaged(sgd_case()),
+          in_every_precision(momentum_case()),
+          momentum_case(true)};
 }
 
 }  // namespace zero::testing
