@@ -57,7 +57,10 @@ struct SGDOptions : torch::optim::OptimizerCloneableOptions<SGDOptions> {
 };
 
 /// One rule's options: their type says how an Optimizer updates. All groups of one have the same.
-using RuleOptions = std::variant<AdamWOptions, SGDOptions>;
+struct RuleOptions : std::variant<AdamWOptions, SGDOptions> {
+  using variant::variant;
+  RuleOptions(double lr) : variant(AdamWOptions(lr)) {}  // NOLINT: AdamW with a learning rate
+};
 
 /// Parameters with options of their own: those for which `predicate(name, tensor)` is true and no
 /// earlier group's is.
