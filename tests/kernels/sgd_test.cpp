@@ -145,7 +145,9 @@ TEST_P(SGDFormats, EveryInstructionSetHasTheBitsOfPlainCodeForRunsOfAnyLength) {
           ASSERT_EQ(std::bit_cast<std::uint32_t>(state.p[i]),
                     std::bit_cast<std::uint32_t>(twin.p[i]))
               << hwy::TargetName(target) << " element " << i << " of " << n;
-          if (copy_dtype) ASSERT_EQ(copy[i], narrow(*copy_dtype, twin.p[i]));
+          if (copy_dtype) {
+            ASSERT_EQ(copy[i], narrow(*copy_dtype, twin.p[i]));
+          }
         }
         ASSERT_EQ(state.b, twin.b);
         ASSERT_EQ(copy[n], 0xabcd) << "written past the end";

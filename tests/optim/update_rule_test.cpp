@@ -111,7 +111,8 @@ TEST_P(EveryRule, ItsCheckpointsAreReshardedComparedAndExportedByTheTools) {
     job.optimizer->save(two);
   });
   const auto source = open_store(two)->open(kStop);
-  const auto digests = checkpoint::reshard(*source, *open_store(three), {.world_size = 3}).digests;
+  const auto digests =
+      checkpoint::reshard(*source, *open_store(three), {.world_size = 3, .progress = {}}).digests;
   EXPECT_EQ(digests.count("exp_avg") + digests.count("exp_avg_sq") +
                 digests.count("momentum_buffer") + digests.count("ema"),
             rule().kept.size());
