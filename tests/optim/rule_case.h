@@ -3,6 +3,7 @@
 /// The update rules that the tests of any rule go over (docs/new_update_rule.md).
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ struct RuleCase {
   double ema = 0;
   bool in_every_precision = false;  ///< Otherwise in float32 alone.
 };
+
+/// For GoogleTest, which would print bytes.
+inline void PrintTo(const RuleCase& rule, std::ostream* out) {
+  *out << rule.name;
+}
 
 /// Any rule, with an average of the weights beside it.
 inline RuleCase averaged(RuleCase rule) {
