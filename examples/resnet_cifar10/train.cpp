@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "examples/resnet_cifar10/evaluate.h"
@@ -33,10 +33,11 @@ zero::Options optimizer_options(const Flags& flags) {
   const auto is_no_weight = [](const std::string&, const torch::Tensor& tensor) {
     return tensor.dim() < 2;
   };
-  zero::Options options;
-  options.stage(flags.stage).clip_norm(flags.clip);
-  options.groups({{is_no_weight, zero::AdamWOptions(flags.lr).weight_decay(0.0)}});
-  return options;
+  const auto without_decay = zero::AdamWOptions(flags.lr).weight_decay(0.0);
+  return zero::Options()
+      .stage(flags.stage)
+      .clip_norm(flags.clip)
+      .groups({{is_no_weight, without_decay}});
 }
 
 class Training {
@@ -59,7 +60,6 @@ class Training {
   void run() {
     introduce();
     if (!flags_.resume.empty()) resume();
-    position_ = sampler_.position();
     go_on();
     optimizer_.shutdown();
     comm_->shutdown();
@@ -72,10 +72,9 @@ class Training {
   void introduce() {
     std::int64_t elements = 0;
     for (const auto& parameter : optimizer_.layout().parameters()) elements += parameter.numel();
-    say("resnet_cifar10: %.2f M parameters on %d rank%s (%s), stage %d, %s; %lld images",
-        static_cast<double>(elements) / 1e6, comm_->size(), comm_->size() == 1 ? "" : "s",
-        std::string(comm_->backend()).c_str(), flags_.stage, flags_.precision.c_str(),
-        static_cast<long long>(training_.count()));
+    say("resnet_cifar10: %.2f M parameters, stage %d, %s, ranks: %d (%s), images: %ld",
+        static_cast<double>(elements) / 1e6, flags_.stage, flags_.precision.c_str(), comm_->size(),
+        std::string(comm_->backend()).c_str(), training_.count());
   }
 
   void resume() {
@@ -91,7 +90,7 @@ class Training {
       return say("no checkpoint in %s yet: starting fresh", flags_.checkpoint.c_str());
     }
     sampler_.load(report.trainer);
-    say("%sresumed after step %lld", to_text(report).c_str(), as_long(report.step));
+    say("%sresumed after step %ld", to_text(report).c_str(), report.step);
   }
 
   /// On a thread of its own, ahead of the training.
@@ -114,7 +113,7 @@ class Training {
       const bool is_last = stops || step == last_step_;
       if (is_last || (flags_.eval_every > 0 && step % flags_.eval_every == 0)) test(step);
       if (is_last || (flags_.save_every > 0 && step % flags_.save_every == 0)) save();
-      if (stops) return say("asked to stop after step %lld; go on with --resume", as_long(step));
+      if (stops) return say("asked to stop after step %ld; go on with --resume", step);
     }
   }
 
@@ -142,16 +141,16 @@ class Training {
 
   void tell(const zero::StepResult& result, double seconds) {
     const std::int64_t step = optimizer_.steps_taken();
-    if (!result.applied) say("step %lld was skipped: %s", as_long(step), result.reason.c_str());
+    if (!result.applied) say("step %ld was skipped: %s", step, result.reason.c_str());
     if (step % std::max<std::int64_t>(1, flags_.steps / 20) != 0 && step != last_step_) return;
-    say("step %lld/%lld  loss %.6f  lr %.2e  %.0f images/s", as_long(step), as_long(flags_.steps),
-        result.loss, rate_.rates().front(), static_cast<double>(flags_.batch) / seconds);
+    say("step %ld/%ld  loss %.6f  lr %.2e  %.0f images/s", step, flags_.steps, result.loss,
+        rate_.rates().front(), static_cast<double>(flags_.batch) / seconds);
   }
 
   void test(std::int64_t step) {
     const Score score = evaluate(model_, test_, *comm_);
-    say("step %lld: test loss %.4f, accuracy %.2f %% of %lld images", as_long(step), score.loss,
-        100 * score.accuracy, as_long(test_.count()));
+    say("step %ld: test loss %.4f, accuracy %.2f %% of %ld images", step, score.loss,
+        100 * score.accuracy, test_.count());
   }
 
   void save() {
@@ -161,12 +160,12 @@ class Training {
     checkpointer_->save(state);
   }
 
-  static long long as_long(std::int64_t value) { return value; }
-
-  template <class... Values>
-  void say(const char* format, Values... values) const {
+  [[gnu::format(printf, 2, 3)]] void say(const char* format, ...) const {
     if (comm_->rank() != 0) return;
-    std::printf(format, values...);
+    std::va_list values;
+    va_start(values, format);
+    std::vprintf(format, values);
+    va_end(values);
     std::puts("");
     std::fflush(stdout);
   }
@@ -181,7 +180,7 @@ class Training {
   zero::LearningRate rate_;  // its peaks are --lr, whatever a checkpoint says
   std::optional<zero::Checkpointer> checkpointer_;
   std::int64_t last_step_;
-  zero::SamplerPosition position_;  // of the last step; the sampler is ahead
+  zero::SamplerPosition position_;  // after the last step; the sampler is ahead
 };
 
 }  // namespace
