@@ -30,6 +30,7 @@ struct Flags {
   double clip = 1.0;
   int stage = 2;
   std::string precision = "auto";
+  std::string autocast = "off";
   std::string wire = "auto";
   double bucket_mib = 25.0;
   bool defer_reduction = false;

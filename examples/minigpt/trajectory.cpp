@@ -31,6 +31,7 @@ NamedValues values_of(const Flags& flags) {
           {"--beta1", text_of_number(flags.beta1)},
           {"--beta2", text_of_number(flags.beta2)},
           {"--clip", text_of_number(flags.clip)},
+          {"--autocast", flags.autocast},
           {"--wire", flags.wire},
           {"--dropout", text_of_number(flags.dropout)}};
 }

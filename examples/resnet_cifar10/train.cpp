@@ -30,14 +30,12 @@ ResNet18 make_model(const Flags& flags) {
 }
 
 zero::Options optimizer_options(const Flags& flags) {
-  const auto is_no_weight = [](const std::string&, const torch::Tensor& tensor) {
-    return tensor.dim() < 2;
-  };
+  const auto is_vector = [](const auto&, const auto& tensor) { return tensor.dim() < 2; };
   const auto without_decay = zero::AdamWOptions(flags.lr).weight_decay(0.0);
   return zero::Options()
       .stage(flags.stage)
       .clip_norm(flags.clip)
-      .groups({{is_no_weight, without_decay}});
+      .groups({{is_vector, without_decay}});
 }
 
 class Training {
