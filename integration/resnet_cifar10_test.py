@@ -110,6 +110,14 @@ class ResNet(unittest.TestCase):
         lines = self.train("--steps", "6", "--checkpoint", str(run), "--resume", "auto", "--reshard-on-load")
         self.assertEqual(self.losses(lines), expected[3:])
 
+    def test_a_checkpoint_holds_what_all_ranks_know_of_batchnorm(self):
+        # Each rank tests a part of the images: were their statistics apart, one rank alone would come to another loss.
+        run = ("--steps", "6", "--checkpoint", str(self.folder / "run"))
+        last = self.train(*run, world=2)[-1]
+        self.assertRegex(last, r"step 6: test loss")
+        again = self.train(*run, "--resume", "auto", "--reshard-on-load")
+        self.assertEqual(again[-1], last)
+
     def test_ctrl_c_saves_and_says_so(self):
         run = self.folder / "run"
         job = ranks.start(self.command("--steps", "100000", "--checkpoint", str(run), "--save-every", "1", "--keep", "1"), 2)

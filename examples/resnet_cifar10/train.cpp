@@ -18,7 +18,7 @@ namespace {
 
 /// This rank's share of a step's images.
 struct Loaded {
-  std::vector<Batch> micro_batches;
+  std::vector<Batch> micros;
   zero::SamplerPosition end;  ///< Of the step: what a checkpoint keeps.
 };
 
@@ -97,19 +97,19 @@ class Training {
     Loaded loaded{{}, batch.end};
     for (const zero::MicroBatch& micro :
          zero::share_of(batch, flags_.micro_batch, comm_->rank(), comm_->size())) {
-      loaded.micro_batches.push_back(
-          augmented(training_, micro.samples, flags_.seed, batch.begin.epoch));
+      loaded.micros.push_back(augmented(training_, micro.samples, flags_.seed, batch.begin.epoch));
     }
     return loaded;
   }
 
   void go_on() {
+    if (optimizer_.steps_taken() >= last_step_) return test();  // what a finished run has come to
     zero::Prefetcher<Loaded> batches([this] { return std::optional(load_next()); }, 2);
     while (optimizer_.steps_taken() < last_step_) {
       const bool stops = one_step(*batches.next());
       const std::int64_t step = optimizer_.steps_taken();
       const bool is_last = stops || step == last_step_;
-      if (is_last || (flags_.eval_every > 0 && step % flags_.eval_every == 0)) test(step);
+      if (is_last || (flags_.eval_every > 0 && step % flags_.eval_every == 0)) test();
       if (is_last || (flags_.save_every > 0 && step % flags_.save_every == 0)) save();
       if (stops) return say("asked to stop after step %ld; go on with --resume", step);
     }
@@ -119,7 +119,7 @@ class Training {
   bool one_step(const Loaded& loaded) {
     const auto start = std::chrono::steady_clock::now();
     rate_.go_to(optimizer_.steps_applied());
-    for (const Batch& micro_batch : loaded.micro_batches) optimizer_.backward(loss_of(micro_batch));
+    for (const Batch& micro_batch : loaded.micros) optimizer_.backward(loss_of(micro_batch));
     if (signals_.received() != 0) optimizer_.request_stop();
     const zero::StepResult result = optimizer_.step();
     zero::sync_buffers(*model_, *comm_);  // each rank's BatchNorm has seen its own images
@@ -145,10 +145,10 @@ class Training {
         rate_.rates().front(), static_cast<double>(flags_.batch) / seconds);
   }
 
-  void test(std::int64_t step) {
+  void test() {
     const Score score = evaluate(model_, test_, *comm_);
-    say("step %ld: test loss %.4f, accuracy %.2f %% of %ld images", step, score.loss,
-        100 * score.accuracy, test_.count());
+    say("step %ld: test loss %.4f, accuracy %.2f %% of %ld images", optimizer_.steps_taken(),
+        score.loss, 100 * score.accuracy, test_.count());
   }
 
   void save() {
