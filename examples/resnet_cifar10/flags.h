@@ -10,14 +10,14 @@ struct Flags {
   std::string data;
   int files = 5;
   std::int64_t width = 64;
-  std::int64_t steps = 1000;
+  std::int64_t steps = 320;
   std::int64_t stop_after = 0;  ///< 0: run to the end.
   std::int64_t eval_every = 0;  ///< Steps; 0: only after the last.
   int threads = 1;
-  std::int64_t batch = 64;        ///< Images per step, over all ranks.
-  std::int64_t micro_batch = 32;  ///< Images per backward call, and of BatchNorm's statistics.
+  std::int64_t batch = 128;       ///< Images per step, over all ranks.
+  std::int64_t micro_batch = 64;  ///< Images per backward call, and of BatchNorm's statistics.
   std::uint64_t seed = 1;
-  double lr = 2e-3;
+  double lr = 4e-3;
   double weight_decay = 0.05;
   double label_smoothing = 0.1;
   double clip = 0.0;
