@@ -41,8 +41,9 @@ TEST(ResNet18, ChannelsLastChangesTheLayoutAlone) {
     const torch::Tensor& now = parameters[item.key()];
     EXPECT_TRUE(torch::equal(now, item.value())) << item.key();
     EXPECT_TRUE(now.requires_grad()) << item.key();
-    if (now.dim() == 4)
+    if (now.dim() == 4) {
       EXPECT_TRUE(now.is_contiguous(torch::MemoryFormat::ChannelsLast)) << item.key();
+    }
   }
 }
 
