@@ -166,6 +166,10 @@ void declare_sharding(CLI::App& app, Flags& flags) {
                  "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")
       ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))
       ->group(group);
+  app.add_option("--autocast", flags.autocast,
+                 "Matrix products in bf16, parameters stay in fp32: needs --precision fp32")
+      ->check(CLI::IsMember({"off", "bf16"}))
+      ->group(group);
   app.add_option("--wire", flags.wire, "Of gradients between ranks; auto: as the parameters")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
       ->group(group);
@@ -227,6 +231,10 @@ std::string problem_of(const Flags& flags, int world_size) {
   const auto text = [](auto value) { return std::to_string(value); };
   if (std::string problem = problem_of_checkpoints(flags); !problem.empty()) return problem;
   if (std::string problem = problem_of_observation(flags); !problem.empty()) return problem;
+  if (flags.autocast != "off" && flags.precision != "fp32")
+    return "--autocast needs --precision fp32: 16-bit parameters multiply in 16 bits already; "
+           "--precision is " +
+           flags.precision;
   if (flags.width % flags.heads != 0) {
     return "--width must be a multiple of --heads: " + text(flags.width) + " and " +
            text(flags.heads);

@@ -33,6 +33,7 @@ struct Flags {
   double ema = 0;  ///< Decay; 0: no average is kept.
   int stage = 2;
   std::string precision = "auto";
+  std::string autocast = "off";
   std::string wire = "auto";
   double bucket_mib = 25.0;
   bool defer_reduction = false;

@@ -32,8 +32,8 @@ struct Precision {
   std::string explanation;
 };
 
-Precision precision_of(const std::string& flag) {
-  if (flag == "fp32") return {torch::kFloat, "fp32"};
+Precision precision_of(const std::string& flag, bool is_autocast) {
+  if (flag == "fp32") return {torch::kFloat, is_autocast ? "fp32, products in bf16" : "fp32"};
   if (flag == "bf16") return {torch::kBFloat16, "bf16"};
   if (flag == "fp16") return {torch::kHalf, "fp16"};
   if (zero::cpu_has_bfloat16())
@@ -88,6 +88,13 @@ zero::Options optimizer_options(const Flags& flags) {
   return options;
 }
 
+/// Backward must lie outside of autocast's region.
+torch::Tensor loss_of(MiniGpt& model, const torch::Tensor& windows, const Flags& flags) {
+  std::optional<zero::Autocast> autocast;
+  if (flags.autocast == "bf16") autocast.emplace(torch::kCPU, torch::kBFloat16);
+  return model->loss(windows);
+}
+
 /// The rank's share of one step: micro-batch i of the global batch belongs to rank i mod size, and
 /// draws the same random numbers on whichever rank that is.
 void backward_of(zero::Optimizer& optimizer, MiniGpt& model, const Windows& windows,
@@ -98,7 +105,7 @@ void backward_of(zero::Optimizer& optimizer, MiniGpt& model, const Windows& wind
     const auto begin = samples.begin() + i * flags.micro_batch;
     const std::vector<std::int64_t> micro(begin, begin + flags.micro_batch);
     const zero::MicroBatchRandom random(flags.seed, optimizer.steps_taken(), i);
-    optimizer.backward(model->loss(batch_of(windows, micro)));
+    optimizer.backward(loss_of(model, batch_of(windows, micro), flags));
   }
 }
 
@@ -124,7 +131,7 @@ class Training {
         comm_(comm),
         is_speaker_(comm->rank() == 0),
         data_(read_text(flags.data, flags.context)),
-        precision_(precision_of(flags.precision)),
+        precision_(precision_of(flags.precision, flags.autocast != "off")),
         model_(make_model(flags, precision_.dtype)),
         observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
         optimizer_(*model_, rule_of(flags, flags.weight_decay),
