@@ -124,6 +124,9 @@ void declare_checkpoints(CLI::App& app, Flags& flags) {
 
 void declare_optimizer(CLI::App& app, Flags& flags) {
   const char* const group = "Optimizer";
+  app.add_option("--optimizer", flags.optimizer, "Update rule; sgd wants a larger --lr: 0.3, say")
+      ->check(CLI::IsMember({"adamw", "sgd"}))
+      ->group(group);
   app.add_option("--lr", flags.lr, "Highest learning rate")->check(not_negative())->group(group);
   app.add_option("--min-lr", flags.min_lr, "Learning rate at the end of a schedule that has one")
       ->check(not_negative())
@@ -140,8 +143,16 @@ void declare_optimizer(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--beta1", flags.beta1)->check(between(0.0, 0.999999))->group(group);
   app.add_option("--beta2", flags.beta2)->check(between(0.0, 0.999999))->group(group);
+  app.add_option("--momentum", flags.momentum, "Of sgd; 0: none")
+      ->check(between(0.0, 0.999999))
+      ->group(group);
   app.add_option("--clip", flags.clip, "Largest gradient norm; 0: no clipping")
       ->check(not_negative())
+      ->group(group);
+  app.add_option("--ema", flags.ema,
+                 "Keep an average of the weights with this decay, and validate and sample with it; "
+                 "0: none")
+      ->check(between(0.0, 0.9999999))
       ->group(group);
 }
 

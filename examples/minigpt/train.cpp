@@ -66,19 +66,25 @@ zero::Schedule schedule_of(const Flags& flags) {
   return body_of(flags, updates, end).warmup(flags.warmup);
 }
 
-zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& adamw) {
+zero::RuleOptions rule_of(const Flags& flags, double weight_decay) {
+  if (flags.optimizer == "sgd")
+    return zero::SGDOptions(flags.lr).momentum(flags.momentum).weight_decay(weight_decay);
+  return zero::AdamWOptions(flags.lr).betas({flags.beta1, flags.beta2}).weight_decay(weight_decay);
+}
+
+zero::Options optimizer_options(const Flags& flags) {
   zero::Options options;
   options.stage(flags.stage).clip_norm(flags.clip).checksum_every(flags.checksum_every);
   options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
   options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
-  options.defer_reduction(flags.defer_reduction);
+  options.defer_reduction(flags.defer_reduction).ema(flags.ema);
   if (!flags.offload_dir.empty()) options.offload(zero::Offload::kDisk(flags.offload_dir));
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
   const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) {
     return tensor.dim() < 2;
   };
-  options.groups({{is_no_matrix, zero::AdamWOptions(adamw).weight_decay(0.0)}});
+  options.groups({{is_no_matrix, rule_of(flags, 0.0)}});
   return options;
 }
 
@@ -127,12 +133,9 @@ class Training {
         data_(read_text(flags.data, flags.context)),
         precision_(precision_of(flags.precision, flags.autocast != "off")),
         model_(make_model(flags, precision_.dtype)),
-        adamw_(zero::AdamWOptions(flags.lr)
-                   .betas({flags.beta1, flags.beta2})
-                   .weight_decay(flags.weight_decay)),
         observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
-        optimizer_(*model_, adamw_,
-                   optimizer_options(flags, adamw_).observer(observation_.observer()), comm),
+        optimizer_(*model_, rule_of(flags, flags.weight_decay),
+                   optimizer_options(flags).observer(observation_.observer()), comm),
         rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
         checkpoints_(flags, optimizer_, *comm, data_.training.count(),
@@ -161,11 +164,18 @@ class Training {
     const bool is_whole = go_on();
     observation_.finish();
     checkpoints_.finish();
+    const auto average = average_of_weights();
     optimizer_.shutdown();
     comm_->shutdown();  // the others need not wait while one rank writes
     if (is_speaker_ && is_whole && flags_.sample > 0) {
       say("sample: " + printable(generate(model_, flags_.sample, flags_.context, flags_.seed)));
     }
+  }
+
+  /// With --ema the model holds it as long as this lives.
+  std::optional<zero::EmaScope> average_of_weights() {
+    if (flags_.ema == 0) return std::nullopt;
+    return optimizer_.ema_scope();
   }
 
   static MiniGpt make_model(const Flags& flags, torch::Dtype dtype) {
@@ -229,6 +239,7 @@ class Training {
   }
 
   void evaluate_and_say(std::int64_t step) {
+    const auto average = average_of_weights();
     const double loss = evaluate(model_, data_.validation, *comm_);
     if (!is_speaker_) return;
     observation_.evaluation(step, loss);
@@ -248,7 +259,6 @@ class Training {
   TextData data_;
   Precision precision_;
   MiniGpt model_;
-  zero::AdamWOptions adamw_;
   Observation observation_;
   zero::Optimizer optimizer_;
   zero::LearningRate rate_;  // its peaks are --lr, whatever a checkpoint says

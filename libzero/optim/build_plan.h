@@ -11,6 +11,7 @@
 #include "libzero/optim/named_tensors.h"
 #include "libzero/optim/options.h"
 #include "libzero/optim/parameter_table.h"
+#include "libzero/optim/update_rule.h"
 
 namespace zero {
 
@@ -18,6 +19,7 @@ struct BuildPlan {
   ParameterTable table;
   Layout layout;
   LossScaler scaler;
+  std::unique_ptr<UpdateRule> rule;
   std::shared_ptr<Collective> comm;  ///< Split off for the optimizer alone.
 };
 
@@ -27,7 +29,7 @@ struct BuildPlan {
 /// every rank throws ContractError with the first difference. In both cases `comm` can be used
 /// again.
 BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
-                          const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                          const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                           const Options& options, Collective& comm);
 
 }  // namespace zero

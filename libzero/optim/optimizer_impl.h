@@ -4,7 +4,7 @@
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
 /// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
 /// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere,
-/// optimizer_offload.cpp what can go wrong with state on a disk.
+/// optimizer_offload.cpp what can go wrong with state on a disk, optimizer_ema.cpp the average.
 
 #include <atomic>
 #include <cstdint>
@@ -33,6 +33,7 @@
 #include "libzero/optim/state_access.h"
 #include "libzero/optim/step_vote.h"
 #include "libzero/optim/task_queue.h"
+#include "libzero/optim/update_rule.h"
 
 namespace zero {
 
@@ -41,11 +42,14 @@ class Optimizer::Impl {
   Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, const Options& options);
   ~Impl();
 
+  /// The options of `face`'s groups; `what` begins the fault.
+  PresentGroups groups_of(const Optimizer& face, const std::string& what) const;
   void backward(const at::Tensor& loss, std::int64_t weight);
   NoSync no_sync();
   /// `fault`: empty, or why the caller cannot step on this rank.
-  StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
+  StepResult step(const std::vector<OptionValues>& groups, std::string fault);
   void begin_forward() noexcept;
+  EmaScope ema_scope();
   void zero_grad();
   void refresh_masters();
   ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
@@ -71,6 +75,8 @@ class Optimizer::Impl {
   LoadReport load(Optimizer& face, const LoadSource& source, const LoadOptions& options);
 
   const Options options_;
+  const std::unique_ptr<UpdateRule> rule_;
+  const std::vector<StateKind> kept_;  // beside the masters
   ParameterTable table_;
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
@@ -91,6 +97,8 @@ class Optimizer::Impl {
       "a checkpoint was put in place in part, start again and load it";
 
   void require_alive() const;
+  void require_not_dead() const;
+  void put_average();
   void say(LogLevel level, const std::string& line) const;
   void require_same_shapes() const;
   void tell_observer() const;
@@ -98,18 +106,17 @@ class Optimizer::Impl {
   void wait_for_reductions();
   StepTally gather_votes(const StepVote& mine);
   void wait_for_gathers();
-  StepResult end_window(const std::vector<AdamWOptions>& groups, std::string fault);
+  StepResult end_window(const std::vector<OptionValues>& groups, std::string fault);
   void find_nonfinite(StepVote& vote) const;
   void require_sound_window(const StepTally& tally, const std::string& fault,
-                            const std::vector<AdamWOptions>& groups);
+                            const std::vector<OptionValues>& groups);
   void require_reduced(const StepTally& tally) const;
-  StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
+  StepTally vote(const std::vector<OptionValues>& groups, std::string fault);
   void end_forward();
   void run_autograd(const at::Tensor& loss, std::int64_t weight, bool hold);
-  void set_constants(const std::vector<AdamWOptions>& groups);
-  void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  void update(float gradient_factor, const std::vector<OptionValues>& groups);
   std::optional<Failure> update_buckets(float gradient_factor,
-                                        const std::vector<AdamWOptions>& groups);
+                                        const std::vector<OptionValues>& groups);
   /// Null unless state is offloaded. Collective then: where one rank has no room, every rank throws
   /// its IoError.
   static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,
@@ -169,10 +176,9 @@ class Optimizer::Impl {
   VoteBox vote_box_;
   Label label_;
   std::vector<BackwardCall> calls_;  // of the present window
+  const std::shared_ptr<bool> holds_average_ = std::make_shared<bool>(false);  // the model does
   const std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
-  // What the tasks of an update read.
-  std::vector<AdamWConstants> constants_;
-  float gradient_factor_ = 0;
+  float gradient_factor_ = 0;  // what the tasks of an update read
   bool backward_failed_ = false;
   Nanoseconds forward_begin_ = 0;         // 0: unknown; kept where there is an observer
   Nanoseconds last_collective_time_ = 0;  // of the last step
