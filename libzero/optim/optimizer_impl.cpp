@@ -50,17 +50,19 @@ std::int64_t bytes_of(const at::Tensor& tensor) {
 }  // namespace
 
 Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
-                      const Options& options)
+                      const Options& options, const std::atomic<bool>& stop_requested,
+                      Content content)
     : options_(options),
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
+      stop_requested_(&stop_requested),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(),
                                  options.offload().on_disk())),
-      offload_(make_offload(options_, layout_, states_, *comm_)),
+      offload_(make_offload(options_, layout_, states_, *comm_, content)),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
                              comm_->size())),
       clock_(options.observer().get()),
@@ -68,12 +70,33 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       state_access_(layout_, table_, states_, *comm_, offload_.get()),
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
+  set_begun(std::vector<std::int64_t>(table_.specs.size(), 0));
+  if (content == Content::kOfAnother) {
+    shut_down_ = true;  // nothing of the communicators is its own until it succeeds
+    return;
+  }
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
+  make_reducer();
+  tell_of_birth();
+}
+
+void Optimizer::Impl::make_reducer() {
   reducer_.emplace(layout_, table_,
                    BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
                                    wire_dtypes(layout_, options_)),
                    queue_, reducer_options(options_));
+}
+
+/// `begun`: of the table's rows, and maybe more.
+void Optimizer::Impl::set_begun(std::vector<std::int64_t> begun) {
+  begun_ = std::move(begun);
+  UpdateClasses classes = make_update_classes(table_.specs, begun_, options_.groups().size() + 1);
+  table_.classes = std::move(classes.of_row);
+  classes_ = std::move(classes.all);
+}
+
+void Optimizer::Impl::tell_of_birth() const {
   tell_observer();
   say(LogLevel::kInfo,
       "optimizer: stage " + std::to_string(options_.stage()) + " on " +

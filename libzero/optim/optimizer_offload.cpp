@@ -8,15 +8,20 @@ namespace zero {
 
 std::unique_ptr<OffloadedState> Optimizer::Impl::make_offload(
     const Options& options, const Layout& layout, const std::vector<BucketState>& states,
-    Collective& comm) {
+    Collective& comm, Content content) {
   if (!options.offload().on_disk()) return nullptr;
   std::unique_ptr<OffloadedState> offload;
+  const auto make = [&] {
+    offload = std::make_unique<OffloadedState>(
+        options.offload(), offload_spans(layout, states, options.stage(), comm.size()),
+        "rank-" + std::to_string(comm.rank()));
+  };
+  if (content == Content::kOfAnother) {
+    make();
+    return offload;
+  }
   try {
-    all_or_none(comm, "offload: making the file", [&] {
-      offload = std::make_unique<OffloadedState>(
-          options.offload(), offload_spans(layout, states, options.stage(), comm.size()),
-          "rank-" + std::to_string(comm.rank()));
-    });
+    all_or_none(comm, "offload: making the file", make);
   } catch (const CommError&) {
     throw;
   } catch (...) {  // every rank is here

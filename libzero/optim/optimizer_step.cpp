@@ -58,7 +58,7 @@ StepVote Optimizer::Impl::make_vote() {
   if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
   if (reducer_->holds()) vote.soundness = Soundness::kUnreduced;
   if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
-  vote.stop = stop_requested_.load();
+  vote.stop = stop_requested_->load();
   vote.collective_time = last_collective_time_;
   vote.calls = calls_;
   return vote;
@@ -247,13 +247,14 @@ void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptio
 
 void Optimizer::Impl::set_constants(const std::vector<AdamWOptions>& groups) {
   constants_.clear();
-  for (const AdamWOptions& group : groups) {
+  for (const UpdateClass& one : classes_) {
+    const AdamWOptions& group = groups[static_cast<std::size_t>(one.group)];
     constants_.push_back(adamw_constants({.lr = group.lr(),
                                           .beta1 = std::get<0>(group.betas()),
                                           .beta2 = std::get<1>(group.betas()),
                                           .eps = group.eps(),
                                           .weight_decay = group.weight_decay()},
-                                         steps_applied_ + 1));
+                                         steps_applied_ + 1 - one.begun));
   }
 }
 

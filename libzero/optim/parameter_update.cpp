@@ -55,7 +55,8 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
     run.low_precision = parameter.data();
     run.low_precision_dtype = spec.dtype;
   }
-  const AdamWConstants& group = constants[static_cast<std::size_t>(spec.group)];
+  const AdamWConstants& group = constants[static_cast<std::size_t>(
+      table_.classes[static_cast<std::size_t>(segment.parameter)])];
   if (on_threads != nullptr) {
     (*on_threads)(group, run);
   } else {

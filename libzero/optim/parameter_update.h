@@ -30,7 +30,7 @@ class ParameterUpdate {
                   OffloadedState* offload = nullptr);
 
   /// One AdamW step of the bucket's owned interval (stages 1 and 2). The raw sums of its gradients
-  /// are multiplied by `gradient_factor`. constants: one per parameter group. Uses LibTorch's
+  /// are multiplied by `gradient_factor`. constants: by the table's classes. Uses LibTorch's
   /// threads.
   void step_bucket(std::int32_t bucket, float gradient_factor,
                    const std::vector<AdamWConstants>& constants);
