@@ -165,22 +165,23 @@ class Optimizer : public torch::optim::Optimizer {
 
   /// Collective: after parameters of the model were frozen, unfrozen, added, removed or resized, or
   /// buffers were, the optimizer is as if it had been saved, built anew on the changed model and
-  /// loaded, bit for bit (docs/training.md). Between a step() and the next backward().
+  /// loaded, bit for bit (docs/concepts.md). Between a step() and the next backward().
   ///
   /// State is kept by name: a parameter that was trained before and is now, under the same name and
-  /// with the same shape, keeps value, master, moments and the number of steps that it took part in,
-  /// whichever tensor, dtype or group it is of now. All others that are trained now start fresh, from
-  /// rank 0's value in the model, with moments and a step count of 0: those that were added, resized,
-  /// frozen until now (freezing lets go of the moments), or named in `options`. Frozen parameters and
-  /// buffers become rank 0's. Groups are asked for each parameter again and keep their present
-  /// options, and so do schedules that drive them. Step counts, loss scale and random state stay; the
-  /// gradients of the last window are dropped. layout() is another one afterwards.
+  /// with the same shape, keeps value, master, moments and the number of steps that it took part
+  /// in, whichever tensor, dtype or group it is of now. All others that are trained now start
+  /// fresh, from rank 0's value in the model, with moments and a step count of 0: those that were
+  /// added, resized, frozen until now (freezing lets go of the moments), or named in `options`.
+  /// Frozen parameters and buffers become rank 0's. Groups are asked for each parameter again and
+  /// keep their present options, and so do schedules that drive them. Step counts, loss scale and
+  /// random state stay; the gradients of the last window are dropped. layout() is another one
+  /// afterwards.
   ///
   /// Holds the state before and after at once, each rank its own share. Everything is compared and
   /// brought before anything is changed: after ContractError, IoError and others, which every rank
-  /// throws alike, the optimizer is as it was. ContractError in the middle of a window, if models or
-  /// options differ between ranks, naming the first parameter that does, and for what the constructor
-  /// refuses. CommError kills the optimizer.
+  /// throws alike, the optimizer is as it was. ContractError in the middle of a window, if models
+  /// or options differ between ranks, naming the first parameter that does, and for what the
+  /// constructor refuses. CommError kills the optimizer.
   RebuildReport rebuild(const torch::nn::Module& model, const RebuildOptions& options = {});
 
   /// The same for tensors that no module owns.
@@ -207,10 +208,9 @@ class Optimizer : public torch::optim::Optimizer {
   /// trainable; the window stays as it is.
   at::Tensor gather(const std::string& name, StateKind kind);
 
-  /// Calls `visit` for each piece that this rank owns, in order of parameters; state on a disk comes
-  /// in pieces of a block at most. kMaster of a float32
-  /// parameter is the parameter itself; writing it here does not reach the other ranks: follow with
-  /// refresh_masters() if you must.
+  /// Calls `visit` for each piece that this rank owns, in order of parameters; state on a disk
+  /// comes in pieces of a block at most. kMaster of a float32 parameter is the parameter itself;
+  /// writing it here does not reach the other ranks: follow with refresh_masters() if you must.
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
 
   /// Collective: saves the present state as checkpoint number steps_taken() under `root`, which is

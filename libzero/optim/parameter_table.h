@@ -18,7 +18,8 @@ struct ParameterTable {
   std::vector<ParameterSpec> specs;
   std::vector<at::Tensor>
       tensors;  ///< tensors[i] belongs to specs[i]; an alias holds its owner's tensor.
-  /// Which constants row i is stepped with: those of its group, unless UpdateClasses says otherwise.
+  /// Which constants row i is stepped with: those of its group, unless UpdateClasses says
+  /// otherwise.
   std::vector<std::int32_t> classes;
 };
 

@@ -88,7 +88,8 @@ class Planner {
     const ParameterSpec& now = at(after_, row);
     const std::int32_t origin = origins_[static_cast<std::size_t>(row)];
     const std::string why = origin < 0 ? "added" : why_fresh(at(before_, origin), origin, row);
-    if (origin >= 0 && at(before_, origin).trainable) went_on_[static_cast<std::size_t>(origin)] = true;
+    if (origin >= 0 && at(before_, origin).trainable)
+      went_on_[static_cast<std::size_t>(origin)] = true;
     if (!why.empty()) {
       plan_.report.fresh.push_back({now.name, why});
       return;

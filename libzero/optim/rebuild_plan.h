@@ -18,10 +18,10 @@ struct RebuildPlan {
   RebuildReport report;
 };
 
-/// Rows belong together by name, tied ones under any of their names. `lost`: for each row of before,
-/// whether its tensor was changed so that its values can be read no longer. Throws ContractError for
-/// names that are tied now and stood for different parameters before, and for a name in
-/// `options.fresh` that is no trainable parameter's.
+/// Rows belong together by name, tied ones under any of their names. `lost`: for each row of
+/// before, whether its tensor was changed so that its values can be read no longer. Throws
+/// ContractError for names that are tied now and stood for different parameters before, and for a
+/// name in `options.fresh` that is no trainable parameter's.
 RebuildPlan plan_rebuild(std::span<const ParameterSpec> before, const std::vector<bool>& lost,
                          std::span<const ParameterSpec> after, const RebuildOptions& options);
 

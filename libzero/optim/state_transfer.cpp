@@ -102,8 +102,7 @@ void StateTransfer::send_and_receive() {
   }
   if (longest == 0) return;
   const auto ranks = static_cast<std::int64_t>(streams_.size());
-  const std::int64_t count =
-      std::min(longest, std::max<std::int64_t>(1, round_elements_ / ranks));
+  const std::int64_t count = std::min(longest, std::max<std::int64_t>(1, round_elements_ / ranks));
   std::vector<float> all(static_cast<std::size_t>(count * ranks));
   const auto pass = [&](int rank, std::int64_t begin) {
     if (failure_) return;
@@ -176,8 +175,8 @@ void StateTransfer::put_parameter(std::int32_t target) {
   std::vector<float> master(static_cast<std::size_t>(kChunk));
   in_chunks(kept.begin, kept.end, [&](std::int64_t at, std::int64_t count) {
     after_.read(target, OffloadedArray::kMaster, at, count, master.data());
-    cast_elements(master.data(), DType::kFloat32, values + (at - kept.begin) * size_of(dtype), dtype,
-                  count);
+    cast_elements(master.data(), DType::kFloat32, values + (at - kept.begin) * size_of(dtype),
+                  dtype, count);
   });
   run.finish();
 }

@@ -64,7 +64,7 @@ class StateTransfer {
   const bool is_whole_;
   Collective& comm_;
   const std::int64_t round_elements_;
-  std::vector<Item> own_;                  // from this rank to itself
+  std::vector<Item> own_;                   // from this rank to itself
   std::vector<std::vector<Item>> streams_;  // by rank: what it sends to others, in order
   std::vector<Slice> slices_;               // of float32 parameters; by parameter
   std::optional<Failure> failure_;

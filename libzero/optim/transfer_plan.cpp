@@ -34,9 +34,9 @@ std::vector<ShardMove> moves_between(const Layout& before, const Layout& after,
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (sources[i] < 0) continue;
     const auto target = static_cast<std::int32_t>(i);
-    ZERO_REQUIRE(before.slot(sources[i]).numel == after.slot(target).numel,
-                 "transfer: a parameter's elements were not as many before: " +
-                     after.parameters()[i].name);
+    ZERO_REQUIRE(
+        before.slot(sources[i]).numel == after.slot(target).numel,
+        "transfer: a parameter's elements were not as many before: " + after.parameters()[i].name);
     const std::vector<Part> held = parts_of(before, sources[i], world_size);
     auto from = held.begin();
     for (const Part& to : parts_of(after, target, world_size)) {

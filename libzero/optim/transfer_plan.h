@@ -22,8 +22,8 @@ struct ShardMove {
   std::int64_t size() const noexcept { return end - begin; }
 };
 
-/// Of every rank, in order of targets, then of elements: the same on every rank. `sources`: for each
-/// row after, the row before that it takes its elements from, or -1.
+/// Of every rank, in order of targets, then of elements: the same on every rank. `sources`: for
+/// each row after, the row before that it takes its elements from, or -1.
 std::vector<ShardMove> moves_between(const Layout& before, const Layout& after,
                                      const std::vector<std::int32_t>& sources, int world_size);
 

@@ -20,8 +20,8 @@ struct UpdateClass {
 };
 
 struct UpdateClasses {
-  std::vector<UpdateClass> all;          ///< First one for each group, of begun = 0.
-  std::vector<std::int32_t> of_row;      ///< Index in `all`; frozen rows' do not matter.
+  std::vector<UpdateClass> all;      ///< First one for each group, of begun = 0.
+  std::vector<std::int32_t> of_row;  ///< Index in `all`; frozen rows' do not matter.
 };
 
 /// `begun`: for each row. An alias has its owner's class.
