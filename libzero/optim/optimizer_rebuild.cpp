@@ -28,16 +28,15 @@ std::vector<bool> lost_rows(const ParameterTable& table) {
   return lost;
 }
 
-/// Lines that must be the same on every rank.
-std::vector<std::string> facts_of(const RebuildReport& report) {
+/// A line for each trained parameter, the same on every rank.
+std::vector<std::string> facts_of(const RebuildPlan& plan, const ParameterTable& after) {
   std::vector<std::string> facts;
-  const auto add = [&](const char* what, const std::vector<RebuiltParameter>& all) {
-    for (const RebuiltParameter& one : all)
-      facts.push_back("parameter " + one.name + " " + what + " " + one.why);
-  };
-  add("kept", report.kept);
-  add("fresh", report.fresh);
-  add("dropped", report.dropped);
+  for (std::size_t i = 0; i < after.specs.size(); ++i) {
+    const ParameterSpec& spec = after.specs[i];
+    if (!spec.trainable || spec.alias_of >= 0) continue;
+    facts.push_back("parameter " + spec.name +
+                    (plan.sources[i] < 0 ? ": starts fresh" : ": keeps its state"));
+  }
   return facts;
 }
 
@@ -123,7 +122,7 @@ void Optimizer::Impl::plan_succession(Successor& next, const PresentGroups& grou
   all_or_none(comm, "rebuild: who keeps what", [&] {
     next.plan = plan_rebuild(table_.specs, lost_rows(table_), plan.table.specs, options);
   });
-  require_agreement(comm, facts_of(next.plan.report));
+  require_agreement(comm, facts_of(next.plan, plan.table));
   all_or_none(comm, "rebuild: making room", [&] {
     plan.comm = comm_;
     next.impl = std::make_unique<Impl>(std::move(plan), buffers, options_, *stop_requested_,
