@@ -43,6 +43,12 @@ ReducerOptions reducer_options(const Options& options) {
           .observer = options.observer().get()};
 }
 
+bool wants_group_norms(const Options& options) {
+  return options.group_norms() ||
+         std::any_of(options.groups().begin(), options.groups().end(),
+                     [](const ParameterGroup& group) { return group.clip_norm > 0; });
+}
+
 std::int64_t bytes_of(const at::Tensor& tensor) {
   return static_cast<std::int64_t>(tensor.nbytes());
 }
@@ -71,6 +77,12 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
   set_begun(std::vector<std::int64_t>(table_.specs.size(), 0));
+  if (wants_group_norms(options_)) {
+    group_limits_.push_back(0);
+    for (const ParameterGroup& group : options_.groups()) group_limits_.push_back(group.clip_norm);
+    group_squares_.resize(group_limits_.size());
+  }
+  parameter_update_.clip_values(static_cast<float>(options_.clip_value()));
   if (content == Content::kOfAnother) {
     shut_down_ = true;  // nothing of the communicators is its own until it succeeds
     return;

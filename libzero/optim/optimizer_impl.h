@@ -24,6 +24,7 @@
 #include "libzero/optim/comm_clock.h"
 #include "libzero/optim/fresh_state.h"
 #include "libzero/optim/gradient_reducer.h"
+#include "libzero/optim/group_clipping.h"
 #include "libzero/optim/group_options.h"
 #include "libzero/optim/label.h"
 #include "libzero/optim/optimizer.h"
@@ -122,6 +123,8 @@ class Optimizer::Impl {
   void wait_for_gathers();
   StepResult end_window(const std::vector<AdamWOptions>& groups, std::string fault);
   void find_nonfinite(StepVote& vote) const;
+  void sum_groups();
+  Decision decide_step(const StepTally& tally);
   void require_sound_window(const StepTally& tally, const std::string& fault,
                             const std::vector<AdamWOptions>& groups);
   void require_reduced(const StepTally& tally) const;
@@ -204,6 +207,10 @@ class Optimizer::Impl {
   std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
   std::vector<std::int64_t> begun_;   // by row: applied steps before its first
   std::vector<UpdateClass> classes_;  // of the table's classes
+  // By parameter group, where group norms are wanted; otherwise empty.
+  std::vector<GroupSquares> group_squares_;
+  std::vector<double> group_limits_;
+  GroupClipping group_clipping_;
   // What the tasks of an update read.
   std::vector<AdamWConstants> constants_;  // by class
   float gradient_factor_ = 0;

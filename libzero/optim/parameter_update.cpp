@@ -1,6 +1,7 @@
 #include "libzero/optim/parameter_update.h"
 
 #include "libzero/kernels/cast.h"
+#include "libzero/optim/clipped_step.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -44,7 +45,9 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
   WritableRun parameter(tensor, segment.parameter_begin, segment.numel);
   AdamWRun run;
   run.gradient = gradient;
-  run.gradient_factor = gradient_factor;
+  run.gradient_factor = group_factors_.empty()
+                            ? gradient_factor
+                            : group_factors_[static_cast<std::size_t>(spec.group)];
   run.exp_avg = state.exp_avg;
   run.exp_avg_sq = state.exp_avg_sq;
   run.n = segment.numel;
@@ -58,9 +61,9 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
   const AdamWConstants& group = constants[static_cast<std::size_t>(
       table_.classes[static_cast<std::size_t>(segment.parameter)])];
   if (on_threads != nullptr) {
-    (*on_threads)(group, run);
+    (*on_threads)(group, run, value_limit_);
   } else {
-    adamw_step(group, run);
+    clipped_step(group, run, value_limit_);
   }
   parameter.finish();
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "libzero/collective/collective.h"
@@ -42,6 +43,14 @@ class ParameterUpdate {
   void gather_and_step_bucket(std::int32_t bucket, float gradient_factor,
                               const std::vector<AdamWConstants>& constants);
 
+  /// From now on each element of a gradient, factor included, is brought into [-limit, limit]; 0:
+  /// no.
+  void clip_values(float limit) noexcept { value_limit_ = limit; }
+
+  /// From now on gradients of a parameter group are multiplied by its factor instead of the one
+  /// that is given; empty: no. Must outlive this, or the next call.
+  void clip_groups(std::span<const float> factors) noexcept { group_factors_ = factors; }
+
   /// Masters of 16-bit parameters := parameters. Throws IoError if they are offloaded.
   void refresh_masters();
 
@@ -78,6 +87,8 @@ class ParameterUpdate {
   CommClock& clock_;
   OffloadedState* offload_;  // null: state lies in `states_`
   std::optional<Failure> offload_failure_;
+  float value_limit_ = 0;
+  std::span<const float> group_factors_;
   ThreadedStep on_threads_;  // of the thread that trains
   Label label_;              // of the communication thread
 };
