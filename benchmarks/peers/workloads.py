@@ -66,8 +66,9 @@ class Mlp(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:]))
 
     def forward(self, x):
-        for layer in self.layers[:-1]:
-            x = F.relu(layer(x))
+        x = F.relu(self.layers[0](x))
+        for layer in self.layers[1:-1]:
+            x = x + F.relu(layer(x)) * (1.0 / len(self.layers))
         return self.layers[-1](x).square().mean()
 
     @classmethod

@@ -3,6 +3,7 @@
 #include <bit>
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -78,9 +79,15 @@ void Checkpoints::open_and_take_up() {
 
 bool Checkpoints::resume() {
   const bool is_auto = flags_.resume == "auto";
+  std::set<std::string> of_flags = {"weight_decay"};  // which count, whatever the checkpoint says
+  if (flags_.optimizer == "sgd") {
+    of_flags.insert("momentum");
+  } else {
+    of_flags.insert({"beta1", "beta2"});
+  }
   const auto options = zero::LoadOptions()
                            .reshard_on_load(flags_.reshard_on_load)
-                           .keep_options({"weight_decay", "beta1", "beta2"})  // the flags count
+                           .keep_options(of_flags)
                            .required({kSamplesSeen, kSeed, kWindows});
   const zero::LoadReport report =
       is_auto ? checkpointer_->resume(options) : optimizer_.load(flags_.resume, options);

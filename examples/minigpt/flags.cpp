@@ -124,6 +124,9 @@ void declare_checkpoints(CLI::App& app, Flags& flags) {
 
 void declare_optimizer(CLI::App& app, Flags& flags) {
   const char* const group = "Optimizer";
+  app.add_option("--optimizer", flags.optimizer, "Update rule; sgd wants a larger --lr: 0.3, say")
+      ->check(CLI::IsMember({"adamw", "sgd"}))
+      ->group(group);
   app.add_option("--lr", flags.lr, "Highest learning rate")->check(not_negative())->group(group);
   app.add_option("--min-lr", flags.min_lr, "Learning rate at the end of a schedule that has one")
       ->check(not_negative())
@@ -140,8 +143,16 @@ void declare_optimizer(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--beta1", flags.beta1)->check(between(0.0, 0.999999))->group(group);
   app.add_option("--beta2", flags.beta2)->check(between(0.0, 0.999999))->group(group);
+  app.add_option("--momentum", flags.momentum, "Of sgd; 0: none")
+      ->check(between(0.0, 0.999999))
+      ->group(group);
   app.add_option("--clip", flags.clip, "Largest gradient norm; 0: no clipping")
       ->check(not_negative())
+      ->group(group);
+  app.add_option("--ema", flags.ema,
+                 "Keep an average of the weights with this decay, and validate and sample with it; "
+                 "0: none")
+      ->check(between(0.0, 0.9999999))
       ->group(group);
 }
 
@@ -154,6 +165,10 @@ void declare_sharding(CLI::App& app, Flags& flags) {
   app.add_option("--precision", flags.precision,
                  "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")
       ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))
+      ->group(group);
+  app.add_option("--autocast", flags.autocast,
+                 "Matrix products in bf16, parameters stay in fp32: needs --precision fp32")
+      ->check(CLI::IsMember({"off", "bf16"}))
       ->group(group);
   app.add_option("--wire", flags.wire, "Of gradients between ranks; auto: as the parameters")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
@@ -216,6 +231,10 @@ std::string problem_of(const Flags& flags, int world_size) {
   const auto text = [](auto value) { return std::to_string(value); };
   if (std::string problem = problem_of_checkpoints(flags); !problem.empty()) return problem;
   if (std::string problem = problem_of_observation(flags); !problem.empty()) return problem;
+  if (flags.autocast != "off" && flags.precision != "fp32")
+    return "--autocast needs --precision fp32: 16-bit parameters multiply in 16 bits already; "
+           "--precision is " +
+           flags.precision;
   if (flags.width % flags.heads != 0) {
     return "--width must be a multiple of --heads: " + text(flags.width) + " and " +
            text(flags.heads);

@@ -20,6 +20,7 @@ struct Flags {
   int threads = 1;
   std::int64_t batch = 16;       ///< Sequences per step, over all ranks.
   std::int64_t micro_batch = 4;  ///< Sequences per backward call.
+  std::string optimizer = "adamw";
   double lr = 1e-3;
   double min_lr = 1e-4;
   std::int64_t warmup = 20;
@@ -27,9 +28,12 @@ struct Flags {
   double weight_decay = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.95;
+  double momentum = 0.9;  ///< Of SGD.
   double clip = 1.0;
+  double ema = 0;  ///< Decay; 0: no average is kept.
   int stage = 2;
   std::string precision = "auto";
+  std::string autocast = "off";
   std::string wire = "auto";
   double bucket_mib = 25.0;
   bool defer_reduction = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include "examples/minigpt/checkpoints.h"
@@ -31,8 +32,8 @@ struct Precision {
   std::string explanation;
 };
 
-Precision precision_of(const std::string& flag) {
-  if (flag == "fp32") return {torch::kFloat, "fp32"};
+Precision precision_of(const std::string& flag, bool is_autocast) {
+  if (flag == "fp32") return {torch::kFloat, is_autocast ? "fp32, products in bf16" : "fp32"};
   if (flag == "bf16") return {torch::kBFloat16, "bf16"};
   if (flag == "fp16") return {torch::kHalf, "fp16"};
   if (zero::cpu_has_bfloat16())
@@ -65,20 +66,33 @@ zero::Schedule schedule_of(const Flags& flags) {
   return body_of(flags, updates, end).warmup(flags.warmup);
 }
 
-zero::Options optimizer_options(const Flags& flags, const zero::AdamWOptions& adamw) {
+zero::RuleOptions rule_of(const Flags& flags, double weight_decay) {
+  if (flags.optimizer == "sgd")
+    return zero::SGDOptions(flags.lr).momentum(flags.momentum).weight_decay(weight_decay);
+  return zero::AdamWOptions(flags.lr).betas({flags.beta1, flags.beta2}).weight_decay(weight_decay);
+}
+
+zero::Options optimizer_options(const Flags& flags) {
   zero::Options options;
   options.stage(flags.stage).clip_norm(flags.clip).checksum_every(flags.checksum_every);
   options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
   options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
-  options.defer_reduction(flags.defer_reduction);
+  options.defer_reduction(flags.defer_reduction).ema(flags.ema);
   if (!flags.offload_dir.empty()) options.offload(zero::Offload::kDisk(flags.offload_dir));
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
   const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) {
     return tensor.dim() < 2;
   };
-  options.groups({{is_no_matrix, zero::AdamWOptions(adamw).weight_decay(0.0)}});
+  options.groups({{is_no_matrix, rule_of(flags, 0.0)}});
   return options;
+}
+
+/// Backward must lie outside of autocast's region.
+torch::Tensor loss_of(MiniGpt& model, const torch::Tensor& windows, const Flags& flags) {
+  std::optional<zero::Autocast> autocast;
+  if (flags.autocast == "bf16") autocast.emplace(torch::kCPU, torch::kBFloat16);
+  return model->loss(windows);
 }
 
 /// The rank's share of one step: micro-batch i of the global batch belongs to rank i mod size, and
@@ -91,7 +105,7 @@ void backward_of(zero::Optimizer& optimizer, MiniGpt& model, const Windows& wind
     const auto begin = samples.begin() + i * flags.micro_batch;
     const std::vector<std::int64_t> micro(begin, begin + flags.micro_batch);
     const zero::MicroBatchRandom random(flags.seed, optimizer.steps_taken(), i);
-    optimizer.backward(model->loss(batch_of(windows, micro)));
+    optimizer.backward(loss_of(model, batch_of(windows, micro), flags));
   }
 }
 
@@ -117,14 +131,11 @@ class Training {
         comm_(comm),
         is_speaker_(comm->rank() == 0),
         data_(read_text(flags.data, flags.context)),
-        precision_(precision_of(flags.precision)),
+        precision_(precision_of(flags.precision, flags.autocast != "off")),
         model_(make_model(flags, precision_.dtype)),
-        adamw_(zero::AdamWOptions(flags.lr)
-                   .betas({flags.beta1, flags.beta2})
-                   .weight_decay(flags.weight_decay)),
         observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
-        optimizer_(*model_, adamw_,
-                   optimizer_options(flags, adamw_).observer(observation_.observer()), comm),
+        optimizer_(*model_, rule_of(flags, flags.weight_decay),
+                   optimizer_options(flags).observer(observation_.observer()), comm),
         rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
         checkpoints_(flags, optimizer_, *comm, data_.training.count(),
@@ -153,11 +164,18 @@ class Training {
     const bool is_whole = go_on();
     observation_.finish();
     checkpoints_.finish();
+    const auto average = average_of_weights();
     optimizer_.shutdown();
     comm_->shutdown();  // the others need not wait while one rank writes
     if (is_speaker_ && is_whole && flags_.sample > 0) {
       say("sample: " + printable(generate(model_, flags_.sample, flags_.context, flags_.seed)));
     }
+  }
+
+  /// With --ema the model holds it as long as this lives.
+  std::optional<zero::EmaScope> average_of_weights() {
+    if (flags_.ema == 0) return std::nullopt;
+    return optimizer_.ema_scope();
   }
 
   static MiniGpt make_model(const Flags& flags, torch::Dtype dtype) {
@@ -221,6 +239,7 @@ class Training {
   }
 
   void evaluate_and_say(std::int64_t step) {
+    const auto average = average_of_weights();
     const double loss = evaluate(model_, data_.validation, *comm_);
     if (!is_speaker_) return;
     observation_.evaluation(step, loss);
@@ -240,7 +259,6 @@ class Training {
   TextData data_;
   Precision precision_;
   MiniGpt model_;
-  zero::AdamWOptions adamw_;
   Observation observation_;
   zero::Optimizer optimizer_;
   zero::LearningRate rate_;  // its peaks are --lr, whatever a checkpoint says

@@ -30,7 +30,10 @@ NamedValues values_of(const Flags& flags) {
           {"--weight-decay", text_of_number(flags.weight_decay)},
           {"--beta1", text_of_number(flags.beta1)},
           {"--beta2", text_of_number(flags.beta2)},
+          {"--momentum", text_of_number(flags.momentum)},
           {"--clip", text_of_number(flags.clip)},
+          {"--ema", text_of_number(flags.ema)},
+          {"--autocast", flags.autocast},
           {"--wire", flags.wire},
           {"--dropout", text_of_number(flags.dropout)}};
 }

@@ -14,8 +14,13 @@
 namespace zero {
 
 /// What is kept of an element, float32 each.
-enum class OffloadedArray : std::uint8_t { kMaster = 0, kExpAvg = 1, kExpAvgSq = 2 };
-inline constexpr std::size_t kOffloadedArrays = 3;
+enum class OffloadedArray : std::uint8_t { kMaster = 0, kFirst = 1, kSecond = 2, kThird = 3 };
+inline constexpr std::size_t kOffloadedArrays = 4;
+
+/// Of those beside the master: AdamW's first moment is the first.
+constexpr OffloadedArray kept_array(std::size_t index) noexcept {
+  return static_cast<OffloadedArray>(index + 1);
+}
 
 /// Elements [begin, end) of a bucket's state that a step walks over in one go.
 struct OffloadSpan {
@@ -23,7 +28,7 @@ struct OffloadSpan {
   std::int32_t piece = 0;  ///< Of the bucket; several spans may be of one.
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::array<bool, kOffloadedArrays> has = {true, true, true};  ///< By OffloadedArray.
+  std::array<bool, kOffloadedArrays> has = {true, true, true, false};  ///< By OffloadedArray.
 };
 
 /// What is read and written at once: its arrays one after the other, each in whole pages.

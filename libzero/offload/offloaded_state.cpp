@@ -90,9 +90,10 @@ OffloadedRun OffloadedState::next() {
   const OffloadBlock* const block = upcoming();
   ZERO_REQUIRE(block != nullptr, "offload: there is no next block");
   std::byte* const memory = impl_->ring->next();
-  return {*block, array_in(*block, memory, OffloadedArray::kMaster),
-          array_in(*block, memory, OffloadedArray::kExpAvg),
-          array_in(*block, memory, OffloadedArray::kExpAvgSq)};
+  OffloadedRun run{*block, array_in(*block, memory, OffloadedArray::kMaster), {}};
+  for (std::size_t i = 0; i < run.kept.size(); ++i)
+    run.kept[i] = array_in(*block, memory, kept_array(i));
+  return run;
 }
 
 void OffloadedState::release() {

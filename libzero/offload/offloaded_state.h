@@ -3,6 +3,7 @@
 /// One rank's masters and moments where they are not in memory. The only class here that an
 /// optimizer sees.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,8 +22,7 @@ namespace zero {
 struct OffloadedRun {
   const OffloadBlock& where;
   float* master;
-  float* exp_avg;
-  float* exp_avg_sq;
+  std::array<float*, kOffloadedArrays - 1> kept;  ///< By kept_array().
 };
 
 /// Zeros at first. Members are called by one thread at a time. All that touch the file throw

@@ -24,9 +24,10 @@ LossScaler make_scaler(const Layout& layout, const LossScalerOptions& options) {
 }
 
 BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
-                     const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                     const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                      const Options& options) {
-  require_valid(defaults, options);
+  std::unique_ptr<UpdateRule> rule = make_update_rule(defaults, options.groups());
+  require_valid(*rule, defaults, options);
   for (const NamedTensor& buffer : buffers) {
     require_dense_on_host(buffer, "buffer");
   }
@@ -37,20 +38,21 @@ BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
                "optimizer: the model has no trainable parameter; set requires_grad on what is to "
                "be trained");
   LossScaler scaler = make_scaler(layout, options.loss_scaler());
-  return {std::move(table), std::move(layout), std::move(scaler), nullptr};
+  return {std::move(table), std::move(layout), std::move(scaler),
+          std::move(rule),  defaults,          nullptr};
 }
 
 }  // namespace
 
 BuildPlan agree_on_plan(const std::vector<NamedTensor>& parameters,
-                        const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                        const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                         const Options& options, Collective& comm) {
   std::optional<BuildPlan> plan;
   std::vector<std::string> facts;
   std::exception_ptr fault;
   try {
     plan = plan_alone(parameters, buffers, defaults, options);
-    facts = model_facts(plan->layout, buffers, defaults, options);
+    facts = model_facts(plan->layout, buffers, *plan->rule, defaults, options);
   } catch (const std::exception& error) {  // the others wait: tell them before leaving
     fault = std::current_exception();
     facts = {std::string("nothing that can be built: ") + error.what()};
@@ -66,7 +68,7 @@ BuildPlan agree_on_plan(const std::vector<NamedTensor>& parameters,
 }
 
 BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
-                          const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                          const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                           const Options& options, Collective& comm) {
   const std::shared_ptr<Collective> own = comm.split(/*color=*/0, /*key=*/comm.rank());
   try {

@@ -11,6 +11,7 @@
 #include "libzero/optim/named_tensors.h"
 #include "libzero/optim/options.h"
 #include "libzero/optim/parameter_table.h"
+#include "libzero/optim/update_rule.h"
 
 namespace zero {
 
@@ -18,6 +19,8 @@ struct BuildPlan {
   ParameterTable table;
   Layout layout;
   LossScaler scaler;
+  std::unique_ptr<UpdateRule> rule;
+  RuleOptions defaults;              ///< That it was made from, with the options' groups.
   std::shared_ptr<Collective> comm;  ///< Split off for the optimizer alone.
 };
 
@@ -26,13 +29,13 @@ struct BuildPlan {
 /// it throws what is wrong, and every other rank ContractError, naming that rank; where they
 /// disagree every rank throws ContractError with the first difference.
 BuildPlan agree_on_plan(const std::vector<NamedTensor>& parameters,
-                        const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                        const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                         const Options& options, Collective& comm);
 
 /// Collective. Checks model and options, splits a communicator off `comm` and agrees on a plan
 /// over it. What agree_on_plan() throws passes through, and `comm` can be used again.
 BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
-                          const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                          const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                           const Options& options, Collective& comm);
 
 }  // namespace zero

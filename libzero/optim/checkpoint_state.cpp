@@ -42,12 +42,14 @@ CommonState make_common(const CheckpointSource& source, const TrainerState& trai
   common.stage = source.stage;
   common.parameters = checkpoint_rows(source.table, source.buffers);
   common.applied_steps = applied_to_rows(source, common.parameters.size());
-  for (const AdamWOptions& group : source.groups) common.groups.push_back(named_options(group));
+  for (const OptionValues& group : source.groups)
+    common.groups.push_back(named_options(source.rule, group));
   common.scaler = source.scaler;
   common.counters = trainer.counters;
   common.counters[std::string(kAppliedSteps)] = source.steps_applied;
   checkpoint::put_layout_options(common, source.layout.options());
   common.blobs = trainer.blobs;
+  put_rule(source.rule.name(), common);
   return common;
 }
 
@@ -59,25 +61,25 @@ class Views {
 
   void add_all() {
     const checkpoint::Ownership ownership(result_.common, source_.world_size);
-    StateView master{"master", DType::kFloat32, {}, {}};
-    StateView exp_avg{"exp_avg", DType::kFloat32, {}, {}};
-    StateView exp_avg_sq{"exp_avg_sq", DType::kFloat32, {}, {}};
-    for (const Extent& extent : ownership.trainable(source_.rank)) {
-      if (source_.offload != nullptr) {
-        for (StateView* view : {&master, &exp_avg, &exp_avg_sq}) view->extents.push_back(extent);
-        continue;
-      }
-      add(master, extent, master_of(extent));
-      add(exp_avg, extent, moment_of(extent, &BucketState::exp_avg));
-      add(exp_avg_sq, extent, moment_of(extent, &BucketState::exp_avg_sq));
-    }
-    if (source_.offload != nullptr) {
-      master.fill = filler_of(OffloadedArray::kMaster);
-      exp_avg.fill = filler_of(OffloadedArray::kExpAvg);
-      exp_avg_sq.fill = filler_of(OffloadedArray::kExpAvgSq);
-    }
+    const std::vector<Extent> extents = ownership.trainable(source_.rank);
     auto& states = result_.part.state.states;
-    states = {std::move(master), std::move(exp_avg), std::move(exp_avg_sq)};
+    const auto add_state = [&](StateKind kind, OffloadedArray array, auto data_of) {
+      StateView view{name_of(kind), DType::kFloat32, {}, {}};
+      if (source_.offload != nullptr) {
+        view.extents = extents;
+        view.fill = filler_of(array);
+      } else {
+        for (const Extent& extent : extents) add(view, extent, data_of(extent));
+      }
+      states.push_back(std::move(view));
+    };
+    add_state(StateKind::kMaster, OffloadedArray::kMaster,
+              [this](const Extent& extent) { return master_of(extent); });
+    const std::vector<KeptArray>& kept = source_.states.front().kept;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      add_state(kept[i].kind, kept_array(i),
+                [this, i](const Extent& extent) { return kept_of(extent, i); });
+    }
     for (const DType dtype : kKnownDTypes) {
       StateView value{"value", dtype, {}, {}};
       for (const Extent& extent : ownership.frozen(source_.rank)) {
@@ -113,14 +115,21 @@ class Views {
     };
   }
 
-  const void* moment_of(const Extent& extent, ArenaArray<float> BucketState::*moment) const {
-    const Slot slot = source_.layout.slot(extent.parameter);
-    const BucketState& state = source_.states[static_cast<std::size_t>(slot.bucket)];
-    return (state.*moment).data() + (slot.offset + extent.begin - state.stepped.begin);
+  const BucketState& state_of(const Extent& extent) const {
+    return source_.states[static_cast<std::size_t>(source_.layout.slot(extent.parameter).bucket)];
+  }
+
+  const float* element_of(const ArenaArray<float>& array, const Extent& extent) const {
+    const std::int64_t offset = source_.layout.slot(extent.parameter).offset;
+    return array.data() + (offset + extent.begin - state_of(extent).stepped.begin);
+  }
+
+  const void* kept_of(const Extent& extent, std::size_t index) const {
+    return element_of(state_of(extent).kept[index].values, extent);
   }
 
   const void* master_of(const Extent& extent) {
-    if (row(extent).dtype != DType::kFloat32) return moment_of(extent, &BucketState::master);
+    if (row(extent).dtype != DType::kFloat32) return element_of(state_of(extent).master, extent);
     return elements_of(source_.table.tensors[static_cast<std::size_t>(extent.parameter)],
                        extent.begin, extent.end - extent.begin);
   }
@@ -152,7 +161,7 @@ class Views {
 std::string fault_of_model(const CheckpointSource& source) {
   std::string fault = first_reshaped(source.table);
   if (fault.empty()) fault = first_refrozen(source.table);
-  if (fault.empty()) fault = fault_of(source.groups, "save");
+  if (fault.empty()) fault = fault_of(source.rule, source.groups, "save");
   for (const NamedTensor& buffer : source.buffers) {
     if (!fault.empty()) break;
     try {

@@ -18,6 +18,7 @@
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/resume.h"
 #include "libzero/optim/shard_state.h"
+#include "libzero/optim/update_rule.h"
 
 namespace zero {
 
@@ -35,7 +36,8 @@ struct CheckpointSource {
   const std::vector<NamedTensor>& buffers;
   const Layout& layout;
   const std::vector<BucketState>& states;
-  const std::vector<AdamWOptions>& groups;
+  const UpdateRule& rule;
+  const std::vector<OptionValues>& groups;
   int rank = 0;
   int world_size = 1;
   int stage = 0;

@@ -4,19 +4,16 @@
 
 #include <cstdint>
 
-#include "libzero/kernels/adamw.h"
+#include "libzero/base/function_ref.h"
+#include "libzero/optim/update_rule.h"
 
 namespace zero {
 
-/// adamw_step() of the gradient times its factor, each element brought into [-limit, limit]; limit
-/// 0: without. A bounded gradient passes through a piece of the cache: the kernel stays as it is,
-/// and elements do not influence each other. REQUIRES a float32 gradient where there is a limit.
-void clipped_step(const AdamWConstants& constants, const AdamWRun& run, float limit);
-
-/// Elements [begin, end).
-AdamWRun elements_of(const AdamWRun& run, std::int64_t begin, std::int64_t end);
-
-/// to[i] = gradient[i] * factor, rounded to float32, in [-limit, limit]; NaN stays.
-void clip_elements(const float* gradient, float factor, float limit, std::int64_t count, float* to);
+/// Calls `use` for parts of `run`, in order, whose gradients are those of `run` times their factor,
+/// each element brought into [-limit, limit], and whose factor is 1. `at`: where the part begins.
+/// Bounded gradients pass through a piece of the cache, so that kernels stay as they are; the bits
+/// do not depend on how runs are cut, since elements do not influence each other.
+void in_clipped_runs(const UpdateRun& run, float limit,
+                     FunctionRef<void(const UpdateRun& part, std::int64_t at)> use);
 
 }  // namespace zero

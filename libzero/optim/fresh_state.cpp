@@ -140,8 +140,8 @@ void FreshState::allocate(const LoadTarget& target) {
   }
   for (const BucketState& state : target.states) {
     const std::int64_t numel = state.stepped.size();
-    buckets_.push_back(
-        {AlignedArray<float>(numel), AlignedArray<float>(numel), AlignedArray<float>(numel)});
+    buckets_.push_back({AlignedArray<float>(numel), {}});
+    for (std::size_t i = 0; i < state.kept.size(); ++i) buckets_.back().kept.emplace_back(numel);
   }
 }
 
@@ -153,9 +153,9 @@ OffloadedState& FreshState::file_of(const Piece& piece, OffloadedArray array) co
 void FreshState::keep(const Piece& piece, OffloadedArray array, const Read& read) {
   if (!offload_) {
     Arrays& arrays = buckets_[static_cast<std::size_t>(piece.bucket)];
-    AlignedArray<float>& kept = array == OffloadedArray::kMaster   ? arrays.master
-                                : array == OffloadedArray::kExpAvg ? arrays.exp_avg
-                                                                   : arrays.exp_avg_sq;
+    AlignedArray<float>& kept = array == OffloadedArray::kMaster
+                                    ? arrays.master
+                                    : arrays.kept[static_cast<std::size_t>(array) - 1];
     return read(0, piece.size(), kept.data() + piece.at);
   }
   std::vector<float> chunk;
@@ -170,29 +170,36 @@ void FreshState::read_trainable(const Reader& reader, const LoadPlan& plan,
                                 const LoadTarget& target) {
   allocate(target);
   const std::vector<Piece> pieces = pieces_of(target);
-  const auto keep_all = [&](OffloadedArray array, const auto& read) {
+  const auto is_trained = [&](std::int32_t source) {
+    return source >= 0 && saved_row(reader, source).trainable;
+  };
+  const auto keep_all = [&](OffloadedArray array, bool of_trained, const auto& read) {
     for (const Piece& piece : pieces) {
       const std::int32_t source = plan.sources[static_cast<std::size_t>(piece.extent.parameter)];
-      if (array != OffloadedArray::kMaster && (source < 0 || !saved_row(reader, source).trainable))
-        continue;  // they are 0
+      if (of_trained && !is_trained(source)) continue;  // they are 0
       keep(piece, array, [&](std::int64_t at, std::int64_t count, float* dst) {
         read(source, piece.extent.parameter, piece.extent.begin + at, count, dst);
       });
     }
   };
-  keep_all(OffloadedArray::kMaster, [&](std::int32_t source, std::int32_t parameter,
-                                        std::int64_t begin, std::int64_t count, float* dst) {
+  const auto read_master = [&](std::int32_t source, std::int32_t parameter, std::int64_t begin,
+                               std::int64_t count, float* dst) {
     if (source < 0) return read_present_master(target, parameter, begin, count, dst);
     read_floats(reader, source, weights_of(saved_row(reader, source)), begin, begin + count, dst);
-  });
-  const auto keep_moment = [&](OffloadedArray array, const char* state) {
-    keep_all(array,
-             [&](std::int32_t source, std::int32_t, std::int64_t begin, std::int64_t count,
-                 float* dst) { read_floats(reader, source, state, begin, begin + count, dst); });
   };
-  if (plan.moments) {
-    keep_moment(OffloadedArray::kExpAvg, "exp_avg");
-    keep_moment(OffloadedArray::kExpAvgSq, "exp_avg_sq");
+  keep_all(OffloadedArray::kMaster, false, read_master);
+  const std::vector<KeptArray>& kept = target.states.front().kept;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const bool is_average = kept[i].kind == StateKind::kEma;
+    if (!is_average && !plan.moments) continue;
+    keep_all(
+        kept_array(i), !is_average,
+        [&, state = name_of(kept[i].kind)](std::int32_t source, std::int32_t parameter,
+                                           std::int64_t begin, std::int64_t count, float* dst) {
+          if (is_average && !(plan.average && is_trained(source)))
+            return read_master(source, parameter, begin, count, dst);
+          read_floats(reader, source, state, begin, begin + count, dst);
+        });
   }
   if (offload_) offload_->flush(), weights_->flush();
 }
@@ -250,8 +257,8 @@ void FreshState::put_in_place(LoadTarget& target) {
       if (to.size() > 0) std::copy_n(from.data(), from.size(), to.data());
     };
     put(buckets_[b].master, state.master);
-    put(buckets_[b].exp_avg, state.exp_avg);
-    put(buckets_[b].exp_avg_sq, state.exp_avg_sq);
+    for (std::size_t i = 0; i < state.kept.size(); ++i)
+      put(buckets_[b].kept[i], state.kept[i].values);
   }
   if (offload_) target.offload->exchange(*offload_);
   const at::NoGradGuard no_grad;

@@ -42,8 +42,7 @@ class FreshState {
  private:
   struct Arrays {
     AlignedArray<float> master;  ///< Of float32 parameters, too.
-    AlignedArray<float> exp_avg;
-    AlignedArray<float> exp_avg_sq;
+    std::vector<AlignedArray<float>> kept;
   };
   struct Piece;
   static std::vector<Piece> pieces_of(const LoadTarget& target);

@@ -1,21 +1,21 @@
 #include "libzero/optim/group_options.h"
 
-#include <tuple>
-
-#include "libzero/base/error.h"
-#include "libzero/optim/model_sync.h"
+#include "libzero/base/number_text.h"
 
 namespace zero {
 
-void present_groups(const torch::optim::Optimizer& optimizer, std::size_t built,
-                    const std::string& what, PresentGroups& groups) {
+void present_groups(const torch::optim::Optimizer& optimizer, const UpdateRule& rule,
+                    std::size_t built, const std::string& what, PresentGroups& groups) {
   groups.options.clear();
   groups.fault.clear();
   for (const auto& group : optimizer.param_groups()) {
-    const auto* options = dynamic_cast<const AdamWOptions*>(&group.options());
-    if (options == nullptr)
-      groups.fault = what + ": a parameter group's options are no zero::AdamWOptions any more";
-    groups.options.push_back(options != nullptr ? *options : AdamWOptions());
+    const auto values = rule.values_of(group.options());
+    if (!values) {
+      groups.fault = what +
+                     ": a parameter group's options are no zero::" + std::string(rule.name()) +
+                     "Options any more";
+    }
+    groups.options.push_back(values.value_or(OptionValues{}));
   }
   if (groups.options.size() != built) {
     groups.fault = what +
@@ -25,42 +25,37 @@ void present_groups(const torch::optim::Optimizer& optimizer, std::size_t built,
   }
 }
 
-PresentGroups present_groups(const torch::optim::Optimizer& optimizer, std::size_t built,
-                             const std::string& what) {
-  PresentGroups groups;
-  present_groups(optimizer, built, what, groups);
-  return groups;
-}
-
-std::string fault_of(const std::vector<AdamWOptions>& groups, const std::string& what) {
-  try {
-    for (std::size_t i = 0; i < groups.size(); ++i)
-      require_valid(groups[i], what + ": group " + std::to_string(i));
-  } catch (const ContractError& error) {
-    return error.what();
+std::string fault_of(const UpdateRule& rule, const std::vector<OptionValues>& groups,
+                     const std::string& what) {
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::string fault = rule.fault_of(groups[i]);
+    if (!fault.empty()) return what + ": group " + std::to_string(i) + ": " + fault;
   }
   return "";
 }
 
-checkpoint::GroupOptions named_options(const AdamWOptions& options) {
-  const auto [beta1, beta2] = options.betas();
-  return {{"lr", options.lr()},
-          {"beta1", beta1},
-          {"beta2", beta2},
-          {"eps", options.eps()},
-          {"weight_decay", options.weight_decay()}};
+std::string describe(const UpdateRule& rule, const OptionValues& options) {
+  std::string text;
+  for (std::size_t i = 0; i < rule.option_names().size(); ++i) {
+    text +=
+        (i > 0 ? " " : "") + std::string(rule.option_names()[i]) + " " + number_text(options[i]);
+  }
+  return text;
 }
 
-void apply_named_options(const checkpoint::GroupOptions& named, AdamWOptions& options) {
-  auto [beta1, beta2] = options.betas();
-  for (const auto& [name, value] : named) {
-    if (name == "lr") options.lr(value);
-    if (name == "beta1") beta1 = value;
-    if (name == "beta2") beta2 = value;
-    if (name == "eps") options.eps(value);
-    if (name == "weight_decay") options.weight_decay(value);
+checkpoint::GroupOptions named_options(const UpdateRule& rule, const OptionValues& options) {
+  checkpoint::GroupOptions named;
+  for (std::size_t i = 0; i < rule.option_names().size(); ++i)
+    named[std::string(rule.option_names()[i])] = options[i];
+  return named;
+}
+
+void apply_named_options(const UpdateRule& rule, const checkpoint::GroupOptions& named,
+                         OptionValues& options) {
+  for (std::size_t i = 0; i < rule.option_names().size(); ++i) {
+    const auto found = named.find(std::string(rule.option_names()[i]));
+    if (found != named.end()) options[i] = found->second;
   }
-  options.betas({beta1, beta2});
 }
 
 }  // namespace zero

@@ -6,6 +6,7 @@
 #include "libzero/base/error.h"
 #include "libzero/base/number_text.h"
 #include "libzero/optim/row_match.h"
+#include "libzero/optim/state_kind.h"
 #include "libzero/optim/trainer_keys.h"
 
 namespace zero {
@@ -14,14 +15,6 @@ namespace {
 using checkpoint::CommonState;
 using checkpoint::Reader;
 
-constexpr const char* kMoments[] = {"exp_avg", "exp_avg_sq"};
-constexpr const char* kGroupOptions[] = {"lr", "beta1", "beta2", "eps", "weight_decay"};
-
-bool is_group_option(const std::string& name) {
-  return std::find(std::begin(kGroupOptions), std::end(kGroupOptions), name) !=
-         std::end(kGroupOptions);
-}
-
 class Planner {
  public:
   Planner(const Reader& reader, const LiveTables& live, const LoadOptions& options)
@@ -29,14 +22,17 @@ class Planner {
 
   LoadPlan run() {
     plan_.moments = !options_.weights_only();
+    plan_.groups.resize(live_.groups.size());
+    plan_.average = live_.average && plan_.moments;
     plan_.begun.assign(live_.rows.size(), 0);
     plan_world();
     plan_steps();
     plan_rows();
     plan_begun();
-    plan_states();
+    const bool is_own_rule = plan_rule();
+    if (is_own_rule) plan_states();
     plan_scaler();
-    plan_groups();
+    if (is_own_rule) plan_groups();
     plan_blobs();
     return std::move(plan_);
   }
@@ -106,6 +102,14 @@ class Planner {
             " that the optimizer made");
   }
 
+  /// Whether it makes sense to compare what the rule brings with it.
+  bool plan_rule() {
+    const std::string saved = rule_of(common_);
+    if (saved == live_.rule || options_.weights_only()) return true;
+    differs("update rule: " + saved + " in the checkpoint, " + live_.rule + " here (weights_only)");
+    return false;
+  }
+
   void plan_rows() {
     RowMatch match = match_rows(common_.parameters, live_.rows, options_);
     plan_.sources = std::move(match.sources);
@@ -128,7 +132,7 @@ class Planner {
         resharded() ? " from " + std::to_string(reader_.info().world_size) + " ranks" : "";
     const Restored how = resharded() ? Restored::kResharded : Restored::kRestored;
     add("masters", how, std::to_string(trainable) + " parameters" + ranks);
-    for (const char* item : kMoments) {
+    for (const std::string& item : live_.moments) {
       if (plan_.moments) {
         add(item, how, std::to_string(trainable - thawed) + " parameters" + ranks);
       } else {
@@ -149,12 +153,38 @@ class Planner {
     for (std::size_t i = 0; i < live_.rows.size(); ++i) {
       if (plan_.sources[i] >= 0 && live_.rows[i].numel() > 0) plan_states_of(i, unknown);
     }
+    plan_average();
     for (const std::string& state : unknown) {
       if (options_.allow_extra() || options_.weights_only()) {
         add("state " + state, Restored::kDropped, "this optimizer has no such state");
       } else {
         differs("state '" + state + "': this optimizer has no such state (allow_extra)");
       }
+    }
+  }
+
+  void plan_average() {
+    if (!live_.average) return;
+    const std::string item = name_of(StateKind::kEma);
+    if (options_.weights_only())
+      return add(item, Restored::kDefaulted, "weights_only: begins at the masters");
+    if (plan_.average) {
+      return add(item, resharded() ? Restored::kResharded : Restored::kRestored, "");
+    }
+    if (!options_.allow_missing())
+      return differs("state '" + item + "': not in the checkpoint (allow_missing)");
+    add(item, Restored::kDefaulted, "not in the checkpoint: begins at the masters");
+  }
+
+  /// `states`: of a parameter.
+  void plan_average_of(const ParameterSpec& row, std::int32_t source, bool is_trained,
+                       std::set<std::string>& states) {
+    const std::string state = name_of(StateKind::kEma);
+    if (is_trained && plan_.moments && states.contains(state)) {
+      take_state(row, source, state, DType::kFloat32, states);
+    } else {
+      if (is_trained) plan_.average = false;
+      states.erase(state);
     }
   }
 
@@ -167,13 +197,14 @@ class Planner {
     for (std::string& state : reader_.states(source)) states.insert(std::move(state));
     take_state(row, source, weights_of(saved), saved.trainable ? DType::kFloat32 : saved.dtype,
                states);
-    for (const char* state : kMoments) {
+    for (const std::string& state : live_.moments) {
       if (saved.trainable && row.trainable && plan_.moments) {
         take_state(row, source, state, DType::kFloat32, states);
       } else if (saved.trainable) {
         states.erase(state);
       }
     }
+    if (live_.average && saved.trainable) plan_average_of(row, source, row.trainable, states);
     unknown.merge(states);
   }
 
@@ -228,13 +259,17 @@ class Planner {
     add("loss scale", Restored::kRestored, "scale " + number_text(saved.scale));
   }
 
+  bool is_group_option(const std::string& name) const {
+    const std::vector<std::string>& names = live_.option_names;
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+
   void plan_groups() {
     for (const std::string& name : options_.keep_options()) {
       if (!is_group_option(name))
         differs("keep_options: no group has an option of this name: '" + name + "'");
     }
     const std::size_t saved = common_.groups.size(), live = live_.groups.size();
-    plan_.groups.resize(live);
     if (options_.weights_only())
       return add("options of groups", Restored::kKept, "weights_only: present values");
     if (saved != live && !options_.allow_regroup()) {
@@ -243,7 +278,7 @@ class Planner {
     }
     if (saved != live || regrouped_)
       return add("options of groups", Restored::kKept, "parameters have moved to other groups");
-    std::set<std::string> names(std::begin(kGroupOptions), std::end(kGroupOptions));
+    std::set<std::string> names(live_.option_names.begin(), live_.option_names.end());
     for (const auto& [name, value] : common_.groups[0]) names.insert(name);
     for (const std::string& name : names) plan_option(name);
   }
@@ -287,8 +322,10 @@ class Planner {
     for (const auto& [key, value] : common_.counters) {
       if (!is_libzero_key(key)) add("counter " + key, Restored::kRestored, std::to_string(value));
     }
-    for (const auto& [key, blob] : common_.blobs)
-      add("blob " + key, Restored::kRestored, std::to_string(blob.size()) + " bytes");
+    for (const auto& [key, blob] : common_.blobs) {
+      if (!is_libzero_key(key))
+        add("blob " + key, Restored::kRestored, std::to_string(blob.size()) + " bytes");
+    }
     for (const auto& [key, blob] : of_rank) {
       if (is_libzero_key(key)) continue;
       add("rank blob " + key, is_new ? Restored::kDefaulted : Restored::kRestored,

@@ -18,6 +18,10 @@ namespace zero {
 struct LiveTables {
   std::vector<ParameterSpec> rows;               ///< Parameters, then buffers.
   std::vector<checkpoint::GroupOptions> groups;  ///< Present options.
+  std::string rule;                              ///< Its name.
+  std::vector<std::string> moments;              ///< Names of what it keeps beside masters.
+  std::vector<std::string> option_names;
+  bool average = false;  ///< Whether one is kept: "ema".
   LossScaler scaler;
   LossScalerState fresh_scaler;  ///< As the constructor made it.
   int rank = 0;
@@ -27,7 +31,8 @@ struct LiveTables {
 struct LoadPlan {
   std::vector<std::int32_t> sources;  ///< As in RowMatch.
   bool moments = true;                ///< false: they begin at 0, whatever the checkpoint has.
-  /// What each group takes from the checkpoint: some of lr, beta1, beta2, eps, weight_decay.
+  bool average = false;  ///< Take the checkpoint's; otherwise it begins at the masters.
+  /// What each group takes from the checkpoint: some of the rule's.
   std::vector<checkpoint::GroupOptions> groups;
   std::int64_t steps_taken = 0;
   std::int64_t steps_applied = 0;

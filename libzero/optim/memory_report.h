@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "libzero/optim/state_kind.h"
+
 namespace zero {
 
 /// Bytes that one rank holds for training, by kind. The kinds of the first block follow the formula
@@ -15,6 +17,8 @@ struct MemoryReport {
       0;  ///< fp32 masters of 16-bit parameters; an fp32 parameter is its own master.
   std::int64_t exp_avg = 0;
   std::int64_t exp_avg_sq = 0;
+  std::int64_t momentum_buffer = 0;
+  std::int64_t ema = 0;
 
   std::int64_t alignment =
       0;  ///< Holes between parameters and padding of shards, in all of the above.
@@ -32,12 +36,32 @@ struct MemoryReport {
 
   /// The kinds that the formula counts.
   std::int64_t by_formula() const noexcept {
-    return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq;
+    return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq + momentum_buffer +
+           ema;
   }
   std::int64_t total() const noexcept {
     return by_formula() + alignment + block_sums + staging + offload_ring + local_sums + frozen +
            buffers;
   }
 };
+
+/// Where the report counts a kind of state. (Gradients of a window lie in the accumulator.)
+inline std::int64_t& bytes_of(MemoryReport& report, StateKind kind) noexcept {
+  switch (kind) {
+    case StateKind::kMaster:
+      return report.master;
+    case StateKind::kExpAvg:
+      return report.exp_avg;
+    case StateKind::kExpAvgSq:
+      return report.exp_avg_sq;
+    case StateKind::kMomentumBuffer:
+      return report.momentum_buffer;
+    case StateKind::kEma:
+      return report.ema;
+    case StateKind::kGradient:
+      break;
+  }
+  return report.accumulator;
+}
 
 }  // namespace zero

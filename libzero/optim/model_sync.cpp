@@ -9,6 +9,7 @@
 
 #include "libzero/base/error.h"
 #include "libzero/base/number_text.h"
+#include "libzero/optim/group_options.h"
 
 namespace zero {
 namespace {
@@ -69,34 +70,20 @@ void require_valid_clipping(const Options& options) {
                    text(options.clip_value()));
 }
 
+void require_valid_group(const UpdateRule& rule, const RuleOptions& options,
+                         const std::string& group) {
+  const std::string fault = rule.fault_of(rule.values_of(base_of(options)).value());
+  ZERO_REQUIRE(fault.empty(), "optimizer: group " + group + ": " + fault);
+}
+
 }  // namespace
 
-std::string describe(const AdamWOptions& options) {
-  return "lr " + text(options.lr()) + " betas " + text(std::get<0>(options.betas())) + " " +
-         text(std::get<1>(options.betas())) + " eps " + text(options.eps()) + " weight_decay " +
-         text(options.weight_decay());
-}
-
-void require_valid(const AdamWOptions& options, const std::string& group) {
-  const auto finite_and_at_least_0 = [](double value) {
-    return std::isfinite(value) && value >= 0;
-  };
-  // Below 1 in float32 too: a step computes with that.
-  const auto is_beta = [](double value) { return value >= 0 && static_cast<float>(value) < 1.0f; };
-  const auto [beta1, beta2] = options.betas();
-  ZERO_REQUIRE(finite_and_at_least_0(options.lr()),
-               group + ": lr must be finite and at least 0: " + text(options.lr()));
-  ZERO_REQUIRE(is_beta(beta1), group + ": betas must lie in [0, 1) as float32: " + text(beta1));
-  ZERO_REQUIRE(is_beta(beta2), group + ": betas must lie in [0, 1) as float32: " + text(beta2));
-  ZERO_REQUIRE(finite_and_at_least_0(options.eps()),
-               group + ": eps must be finite and at least 0: " + text(options.eps()));
-  ZERO_REQUIRE(
-      finite_and_at_least_0(options.weight_decay()),
-      group + ": weight_decay must be finite and at least 0: " + text(options.weight_decay()));
-}
-
 std::vector<std::string> model_facts(const Layout& layout, const std::vector<NamedTensor>& buffers,
-                                     const AdamWOptions& defaults, const Options& options) {
+                                     const UpdateRule& rule, const RuleOptions& defaults,
+                                     const Options& options) {
+  const auto text_of = [&](const RuleOptions& group) {
+    return zero::describe(rule, rule.values_of(base_of(group)).value());
+  };
   std::vector<std::string> facts;
   for (const ParameterSpec& parameter : layout.parameters())
     facts.push_back("parameter " + zero::describe(parameter));
@@ -104,9 +91,10 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
     facts.push_back("buffer " + buffer.name + " " + c10::toString(buffer.tensor.scalar_type()) +
                     " " + text(buffer.tensor.sizes()));
   }
-  facts.push_back("group 0: " + describe(defaults));
+  facts.push_back("update rule " + std::string(rule.name()));
+  facts.push_back("group 0: " + text_of(defaults));
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
-    facts.push_back("group " + text(i + 1) + ": " + describe(options.groups()[i].options) +
+    facts.push_back("group " + text(i + 1) + ": " + text_of(options.groups()[i].options) +
                     " clip_norm " + text(options.groups()[i].clip_norm));
   }
   facts.push_back("option stage " + text(options.stage()));
@@ -115,6 +103,7 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   facts.push_back("option group_norms " + text(static_cast<int>(options.group_norms())));
   facts.push_back(std::string("option wire ") +
                   (options.wire() ? c10::toString(*options.wire()) : "of the parameter"));
+  facts.push_back("option ema " + text(options.ema()));
   facts.push_back("option unused " + text(static_cast<int>(options.unused())));
   facts.push_back("option deterministic " + text(static_cast<int>(options.deterministic())));
   facts.push_back("option bucket_bytes " + text(options.bucket_bytes()));
@@ -150,15 +139,20 @@ void copy_into(const at::Tensor& tensor, const at::Tensor& contiguous) {
       .copy_(without_repeats(contiguous, tensor.strides()));
 }
 
-void require_valid(const AdamWOptions& defaults, const Options& options) {
-  require_valid(defaults, "optimizer: group 0");
+void require_valid(const UpdateRule& rule, const RuleOptions& defaults, const Options& options) {
+  require_valid_group(rule, defaults, "0");
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
     ZERO_REQUIRE(options.groups()[i].predicate != nullptr,
                  "optimizer: group has no predicate: " + text(i + 1));
-    require_valid(options.groups()[i].options, "optimizer: group " + text(i + 1));
+    require_valid_group(rule, options.groups()[i].options, text(i + 1));
   }
   ZERO_REQUIRE(options.stage() >= 0 && options.stage() <= 2,
                "optimizer: stage must be 0, 1 or 2: " + text(options.stage()));
+  ZERO_REQUIRE(
+      options.ema() >= 0 && static_cast<float>(options.ema()) < 1.0f,
+      "optimizer: ema, the decay of the average, must lie in [0, 1) as float32 (0 turns it "
+      "off): " +
+          text(options.ema()));
   ZERO_REQUIRE(options.checksum_every() >= 0,
                "optimizer: checksum_every must be at least 0 (0 turns it off): " +
                    text(options.checksum_every()));

@@ -10,12 +10,14 @@
 #include "libzero/optim/named_tensors.h"
 #include "libzero/optim/options.h"
 #include "libzero/optim/parameter_table.h"
+#include "libzero/optim/update_rule.h"
 
 namespace zero {
 
 /// One line for each parameter, buffer, group and option that must be the same on every rank.
 std::vector<std::string> model_facts(const Layout& layout, const std::vector<NamedTensor>& buffers,
-                                     const AdamWOptions& defaults, const Options& options);
+                                     const UpdateRule& rule, const RuleOptions& defaults,
+                                     const Options& options);
 
 /// Collective: overwrites the tensors with rank 0's values, whatever their dtype and strides; they
 /// may be expanded.
@@ -25,12 +27,6 @@ void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& ten
 void copy_into(const at::Tensor& tensor, const at::Tensor& contiguous);
 
 /// Throws ContractError naming the option for values out of range.
-void require_valid(const AdamWOptions& defaults, const Options& options);
-
-/// The same for one parameter group; `group` begins the message.
-void require_valid(const AdamWOptions& options, const std::string& group);
-
-/// One line with every value of a group's options, exactly.
-std::string describe(const AdamWOptions& options);
+void require_valid(const UpdateRule& rule, const RuleOptions& defaults, const Options& options);
 
 }  // namespace zero

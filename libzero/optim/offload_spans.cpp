@@ -34,7 +34,9 @@ std::vector<OffloadSpan> offload_spans(const Layout& layout, const std::vector<B
   std::vector<OffloadSpan> spans;
   for (std::size_t b = 0; b < states.size(); ++b) {
     const auto bucket = static_cast<std::int32_t>(b);
-    const Kept has = {!is_own_master(layout.buckets()[b]), true, true};
+    Kept has = {!is_own_master(layout.buckets()[b])};
+    std::fill_n(has.begin() + 1, states[b].kept.size(), true);
+    if (std::none_of(has.begin(), has.end(), [](bool is_kept) { return is_kept; })) continue;
     if (stage == 0) {
       add_pieces(layout, bucket, states[b], has, world_size, spans);
     } else {
@@ -49,8 +51,11 @@ std::vector<OffloadSpan> own_master_spans(const Layout& layout,
   std::vector<OffloadSpan> spans;
   for (std::size_t b = 0; b < states.size(); ++b) {
     if (is_own_master(layout.buckets()[b]))
-      spans.push_back(
-          {static_cast<std::int32_t>(b), 0, 0, states[b].stepped.size(), {true, false, false}});
+      spans.push_back({static_cast<std::int32_t>(b),
+                       0,
+                       0,
+                       states[b].stepped.size(),
+                       {true, false, false, false}});
   }
   return spans;
 }

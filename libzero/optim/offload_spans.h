@@ -11,7 +11,7 @@
 namespace zero {
 
 /// Elements count from the beginning of each bucket's `stepped`. Masters of 16-bit buckets, moments
-/// of all.
+/// of all; no span for a bucket of which nothing is kept.
 std::vector<OffloadSpan> offload_spans(const Layout& layout, const std::vector<BucketState>& states,
                                        int stage, int world_size);
 

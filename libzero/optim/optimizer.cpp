@@ -12,24 +12,24 @@
 namespace zero {
 namespace {
 
-std::unique_ptr<torch::optim::OptimizerOptions> copy_of(const AdamWOptions& options) {
-  return std::make_unique<AdamWOptions>(options);
+std::unique_ptr<torch::optim::OptimizerOptions> copy_of(const RuleOptions& options) {
+  return base_of(options).clone();
 }
 
 /// For LibTorch's schedulers: the trainable tensors of one group beside its options.
 torch::optim::OptimizerParamGroup make_group(const ParameterTable& table, std::int32_t group,
-                                             const AdamWOptions& options) {
+                                             const RuleOptions& options) {
   return {tensors_of_group(table, group), copy_of(options)};
 }
 
 }  // namespace
 
-Optimizer::Optimizer(const torch::nn::Module& model, const AdamWOptions& defaults,
+Optimizer::Optimizer(const torch::nn::Module& model, const RuleOptions& defaults,
                      const Options& options, const std::shared_ptr<Collective>& comm)
     : Optimizer(named_parameters(model), named_buffers(model), defaults, options, comm) {}
 
 Optimizer::Optimizer(const std::vector<NamedTensor>& parameters,
-                     const std::vector<NamedTensor>& buffers, const AdamWOptions& defaults,
+                     const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                      const Options& options, const std::shared_ptr<Collective>& comm)
     : torch::optim::Optimizer(std::vector<torch::optim::OptimizerParamGroup>(), copy_of(defaults)) {
   ZERO_REQUIRE(comm != nullptr,
@@ -59,7 +59,7 @@ void Optimizer::begin_forward() noexcept {
 
 StepResult Optimizer::step() {
   PresentGroups& groups = impl_->groups_;
-  present_groups(*this, impl_->options_.groups().size() + 1, "step", groups);
+  present_groups(*this, *impl_->rule_, impl_->options_.groups().size() + 1, "step", groups);
   return impl_->step(groups.options, std::move(groups.fault));
 }
 
@@ -73,6 +73,9 @@ at::Tensor Optimizer::step(LossClosure closure) {
   return loss;
 }
 
+EmaScope Optimizer::ema_scope() {
+  return impl_->ema_scope();
+}
 void Optimizer::zero_grad() {
   impl_->zero_grad();
 }
@@ -109,7 +112,7 @@ void Optimizer::save(const std::string& root, const TrainerState& trainer) {
   save(*open_store(root), trainer);
 }
 void Optimizer::save(checkpoint::Store& store, const TrainerState& trainer) {
-  impl_->save(store, present_groups(*this, impl_->options_.groups().size() + 1, "save"), trainer);
+  impl_->save(store, impl_->groups_of(*this, "save"), trainer);
 }
 LoadReport Optimizer::load(const std::string& from, const LoadOptions& options) {
   return impl_->load(*this, {.from = from}, options);
@@ -130,8 +133,7 @@ void Optimizer::load(torch::serialize::InputArchive&) {
 }
 CheckpointState CheckpointAccess::state(const TrainerState& trainer) const {
   Optimizer::Impl& impl = *optimizer_.impl_;
-  return impl.checkpoint_state(
-      present_groups(optimizer_, impl.options_.groups().size() + 1, "save"), trainer);
+  return impl.checkpoint_state(impl.groups_of(optimizer_, "save"), trainer);
 }
 std::shared_ptr<Collective> CheckpointAccess::comm() const {
   return optimizer_.impl_->checkpoint_comm();

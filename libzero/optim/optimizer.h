@@ -28,12 +28,14 @@
 
 #include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
+#include "libzero/optim/ema_scope.h"
 #include "libzero/optim/load_parameters.h"
 #include "libzero/optim/memory_report.h"
 #include "libzero/optim/named_tensors.h"
 #include "libzero/optim/options.h"
 #include "libzero/optim/rebuild.h"
 #include "libzero/optim/resume.h"
+#include "libzero/optim/state_kind.h"
 #include "libzero/optim/step_result.h"
 
 namespace zero::checkpoint {
@@ -41,15 +43,6 @@ class Store;
 }
 
 namespace zero {
-
-/// What an optimizer holds for each trainable element, in fp32.
-enum class StateKind : std::uint8_t {
-  kMaster,
-  kExpAvg,
-  kExpAvgSq,
-  kGradient,  ///< Mean of the gradient of the last window (or, before step(), of the calls so far),
-              ///< before clipping.
-};
 
 /// A piece of state that lies on this rank: elements [begin, end) of a parameter in row-major
 /// order.
@@ -61,8 +54,8 @@ struct ShardView {
   std::span<float> values;  ///< Valid during the call only; what is written stays.
 };
 
-/// ZeRO stages 0, 1 and 2 with AdamW, fp32 masters, loss scaling and global-norm clipping
-/// (docs/step.md).
+/// ZeRO stages 0, 1 and 2 with AdamW or SGD (the type of the options says which), fp32 masters,
+/// loss scaling and global-norm clipping (docs/step.md).
 ///
 /// Members are called by one thread; those marked collective by every rank, in the same order.
 /// Gradients arrive through backward() only: a loss.backward() of a model whose parameters an
@@ -90,12 +83,12 @@ class Optimizer : public torch::optim::Optimizer {
   /// rank if models or options differ, naming the first difference, and if a rank has options out
   /// of range, parameters that cannot be trained or none that are trainable, naming them. `comm`
   /// can be used again after a ContractError.
-  Optimizer(const torch::nn::Module& model, const AdamWOptions& defaults, const Options& options,
+  Optimizer(const torch::nn::Module& model, const RuleOptions& defaults, const Options& options,
             const std::shared_ptr<Collective>& comm);
 
   /// The same for tensors that no module owns.
   Optimizer(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-            const AdamWOptions& defaults, const Options& options,
+            const RuleOptions& defaults, const Options& options,
             const std::shared_ptr<Collective>& comm);
 
   /// Never blocks longer than the timeout; call shutdown() first.
@@ -159,8 +152,21 @@ class Optimizer : public torch::optim::Optimizer {
   /// step there is no need.)
   void zero_grad();
 
+  /// Collective: brings the average of the weights (Options::ema) into the model, on every rank,
+  /// for as long as what it returns lives: to evaluate, export or sample with it.
+  ///
+  ///   {
+  ///     const zero::EmaScope average = optimizer.ema_scope();
+  ///     evaluate(model);
+  ///   }  // the weights are back, to the bit
+  ///
+  /// Until then everything but what only reports and shutdown() throws ContractError. Throws
+  /// ContractError where no average is kept; and on every rank IoError, with the weights in place,
+  /// where an average on a disk cannot be read.
+  EmaScope ema_scope();
+
   /// Collective: after someone wrote the parameters (pretrained weights), takes rank 0's as
-  /// everybody's and as masters.
+  /// everybody's and as masters. An average (Options::ema) begins anew from them.
   void refresh_masters();
 
   /// Collective: after parameters of the model were frozen, unfrozen, added, removed or resized, or
@@ -192,9 +198,9 @@ class Optimizer : public torch::optim::Optimizer {
   /// Collective: rank 0 reads a .safetensors file, or a *.safetensors.index.json beside its parts,
   /// and every rank's parameters and buffers become what it holds; rank 0's arguments count. The
   /// masters of 16-bit parameters become the file's values in full float32 precision, the
-  /// parameters are rounded from them. Moments, step counts and loss scale stay; the gradients of
-  /// the present window are dropped. A tied parameter is found under any of its names. Needs 4
-  /// bytes for each parameter, divided by the ranks, while it runs.
+  /// parameters are rounded from them. Moments, step counts and loss scale stay, an average begins
+  /// anew; the gradients of the present window are dropped. A tied parameter is found under any of
+  /// its names. Needs 4 bytes for each parameter, divided by the ranks, while it runs.
   ///
   /// Everything is read and checked before anything is changed. Throws, on every rank alike,
   /// ContractError with all names, shapes and dtypes that do not fit, FormatError, IoError,
@@ -205,7 +211,7 @@ class Optimizer : public torch::optim::Optimizer {
 
   /// Collective: one parameter's state, whole, as a float32 tensor of its shape, on every rank. A
   /// tied parameter answers under each name. Throws ContractError for a name that is unknown or not
-  /// trainable; the window stays as it is.
+  /// trainable, and for a moment that the update rule does not keep; the window stays as it is.
   at::Tensor gather(const std::string& name, StateKind kind);
 
   /// Calls `visit` for each piece that this rank owns, in order of parameters; state on a disk

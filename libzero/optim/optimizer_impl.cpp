@@ -49,6 +49,12 @@ bool wants_group_norms(const Options& options) {
                      [](const ParameterGroup& group) { return group.clip_norm > 0; });
 }
 
+std::vector<StateKind> kept_of(const UpdateRule& rule, const Options& options) {
+  std::vector<StateKind> kept(rule.moments().begin(), rule.moments().end());
+  if (options.ema() > 0) kept.push_back(StateKind::kEma);
+  return kept;
+}
+
 std::int64_t bytes_of(const at::Tensor& tensor) {
   return static_cast<std::int64_t>(tensor.nbytes());
 }
@@ -59,6 +65,9 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
                       const Options& options, const std::atomic<bool>& stop_requested,
                       Content content)
     : options_(options),
+      defaults_(plan.defaults),
+      rule_(std::move(plan.rule)),
+      kept_(kept_of(*rule_, options)),
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
@@ -66,13 +75,15 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       replicas_(options.checksum_every()),
       stop_requested_(&stop_requested),
       comm_(std::move(plan.comm)),
-      states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(),
+      states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(), kept_,
                                  options.offload().on_disk())),
       offload_(make_offload(options_, layout_, states_, *comm_, content)),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
                              comm_->size())),
       clock_(options.observer().get()),
-      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_, offload_.get()),
+      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_,
+                        {*rule_, options.ema() > 0 ? static_cast<float>(1 - options.ema()) : 0},
+                        offload_.get()),
       state_access_(layout_, table_, states_, *comm_, offload_.get()),
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
@@ -163,6 +174,13 @@ Optimizer::Impl::~Impl() {
 }
 
 void Optimizer::Impl::require_alive() const {
+  require_not_dead();
+  ZERO_REQUIRE(!*holds_average_,
+               "optimizer: used while the model holds the average of its weights; let the EmaScope "
+               "go out of scope first, on every rank");
+}
+
+void Optimizer::Impl::require_not_dead() const {
   ZERO_REQUIRE(!shut_down_, "optimizer: used after shutdown()");
   if (dead_because_.empty()) return;
   if (dead_of_) throw_failure(*dead_of_, dead_because_);
@@ -273,14 +291,18 @@ void Optimizer::Impl::refresh_masters() {
     queue_.drain();
     broadcast_from_rank_0(*comm_, owners);
   });
-  if (!offload_) return parameter_update_.refresh_masters();
+  const auto refresh = [this] {
+    parameter_update_.refresh_masters();
+    parameter_update_.restart_average();
+  };
+  if (!offload_) return refresh();
   settle_offload("masters may be those of other parameters, start again from saved weights",
-                 attempt([this] { parameter_update_.refresh_masters(); }));
+                 attempt(refresh));
 }
 
 at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
   require_alive();
-  state_access_.require_state(name);
+  state_access_.require_state(name, kind);
   require_same_shapes();
   std::optional<double> scale = 1;
   at::Tensor result = guarded(kNothingChanged, [&] {

@@ -5,7 +5,7 @@
 /// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
 /// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere,
 /// optimizer_rebuild.cpp how one optimizer takes another's place, optimizer_offload.cpp what can go
-/// wrong with state on a disk.
+/// wrong with state on a disk, optimizer_ema.cpp the average.
 
 #include <atomic>
 #include <cstdint>
@@ -38,6 +38,7 @@
 #include "libzero/optim/step_vote.h"
 #include "libzero/optim/task_queue.h"
 #include "libzero/optim/update_classes.h"
+#include "libzero/optim/update_rule.h"
 
 namespace zero {
 
@@ -52,11 +53,14 @@ class Optimizer::Impl {
        const std::atomic<bool>& stop_requested, Content content);
   ~Impl();
 
+  /// The options of `face`'s groups; `what` begins the fault.
+  PresentGroups groups_of(const Optimizer& face, const std::string& what) const;
   void backward(const at::Tensor& loss, std::int64_t weight);
   NoSync no_sync();
   /// `fault`: empty, or why the caller cannot step on this rank.
-  StepResult step(const std::vector<AdamWOptions>& groups, std::string fault);
+  StepResult step(const std::vector<OptionValues>& groups, std::string fault);
   void begin_forward() noexcept;
+  EmaScope ema_scope();
   void zero_grad();
   void refresh_masters();
   ParametersReport load_parameters(const std::string& file, const LoadParametersOptions& options);
@@ -92,6 +96,9 @@ class Optimizer::Impl {
   void tell_of_birth() const;
 
   const Options options_;
+  const RuleOptions defaults_;  // of group 0, at first
+  const std::unique_ptr<UpdateRule> rule_;
+  const std::vector<StateKind> kept_;  // beside the masters
   ParameterTable table_;
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
@@ -114,6 +121,8 @@ class Optimizer::Impl {
       "the optimizer was rebuilt in part, start again from a checkpoint";
 
   void require_alive() const;
+  void require_not_dead() const;
+  void put_average();
   void say(LogLevel level, const std::string& line) const;
   void require_same_shapes() const;
   void tell_observer() const;
@@ -121,14 +130,14 @@ class Optimizer::Impl {
   void wait_for_reductions();
   StepTally gather_votes(const StepVote& mine);
   void wait_for_gathers();
-  StepResult end_window(const std::vector<AdamWOptions>& groups, std::string fault);
+  StepResult end_window(const std::vector<OptionValues>& groups, std::string fault);
   void find_nonfinite(StepVote& vote) const;
   void sum_groups();
   Decision decide_step(const StepTally& tally);
   void require_sound_window(const StepTally& tally, const std::string& fault,
-                            const std::vector<AdamWOptions>& groups);
+                            const std::vector<OptionValues>& groups);
   void require_reduced(const StepTally& tally) const;
-  StepTally vote(const std::vector<AdamWOptions>& groups, std::string fault);
+  StepTally vote(const std::vector<OptionValues>& groups, std::string fault);
   void end_forward();
   void run_autograd(const at::Tensor& loss, std::int64_t weight, bool hold);
   void set_begun(std::vector<std::int64_t> begun);
@@ -141,10 +150,10 @@ class Optimizer::Impl {
   void fill(Successor& next);
   void take_over(Impl& before) noexcept;
   void synchronize(Successor& rest);
-  void set_constants(const std::vector<AdamWOptions>& groups);
-  void update(float gradient_factor, const std::vector<AdamWOptions>& groups);
+  void begin_rule(const std::vector<OptionValues>& groups);
+  void update(float gradient_factor, const std::vector<OptionValues>& groups);
   std::optional<Failure> update_buckets(float gradient_factor,
-                                        const std::vector<AdamWOptions>& groups);
+                                        const std::vector<OptionValues>& groups);
   /// Null unless state is offloaded. Collective then, unless content is another's: where one rank
   /// has no room, every rank throws its IoError.
   static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,
@@ -203,17 +212,18 @@ class Optimizer::Impl {
   StateAccess state_access_;
   VoteBox vote_box_;
   Label label_;
-  std::vector<BackwardCall> calls_;  // of the present window
+  std::vector<BackwardCall> calls_;                                      // of the present window
+  std::shared_ptr<bool> holds_average_ = std::make_shared<bool>(false);  // the model does
   std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
-  std::vector<std::int64_t> begun_;   // by row: applied steps before its first
-  std::vector<UpdateClass> classes_;  // of the table's classes
+  std::vector<std::int64_t> begun_;          // by row: applied steps before its first
+  std::vector<UpdateClass> classes_;         // of the table's classes
+  std::vector<OptionValues> class_options_;  // of the present step
+  std::vector<std::int64_t> class_steps_;
   // By parameter group, where group norms are wanted; otherwise empty.
   std::vector<GroupSquares> group_squares_;
   std::vector<double> group_limits_;
   GroupClipping group_clipping_;
-  // What the tasks of an update read.
-  std::vector<AdamWConstants> constants_;  // by class
-  float gradient_factor_ = 0;
+  float gradient_factor_ = 0;  // what the tasks of an update read
   bool backward_failed_ = false;
   Nanoseconds forward_begin_ = 0;         // 0: unknown; kept where there is an observer
   Nanoseconds last_collective_time_ = 0;  // of the last step

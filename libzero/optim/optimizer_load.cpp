@@ -43,7 +43,7 @@ std::string text_of(const LoadOptions& options) {
 /// Everything of a load before the optimizer is touched.
 struct Optimizer::Impl::PreparedLoad {
   LoadPlan plan;
-  std::vector<AdamWOptions> groups;
+  std::vector<OptionValues> groups;
   std::optional<Blob> random;
   std::optional<FreshState> fresh;
   LoadReport report;
@@ -73,18 +73,24 @@ void Optimizer::Impl::plan_load_of(const Reader& reader, const std::string& dire
                                    PreparedLoad& load) const {
   LiveTables live{.rows = checkpoint_rows(table_, buffers_),
                   .groups = {},
+                  .rule = std::string(rule_->name()),
+                  .moments = {},
+                  .option_names = {rule_->option_names().begin(), rule_->option_names().end()},
+                  .average = options_.ema() > 0,
                   .scaler = scaler_,
                   .fresh_scaler = scaler_.enabled() ? LossScaler(options_.loss_scaler()).state()
                                                     : LossScaler::disabled().state(),
                   .rank = comm_->rank(),
                   .world_size = comm_->size()};
-  for (const AdamWOptions& group : groups.options) live.groups.push_back(named_options(group));
+  for (const OptionValues& group : groups.options)
+    live.groups.push_back(named_options(*rule_, group));
+  for (const StateKind moment : rule_->moments()) live.moments.emplace_back(name_of(moment));
   load.plan = plan_load(reader, live, options);
   load.random = plan_random_state(reader, options, comm_->rank(), load.plan);
   load.groups = groups.options;
   for (std::size_t i = 0; i < load.groups.size(); ++i)
-    apply_named_options(load.plan.groups[i], load.groups[i]);
-  const std::string fault = fault_of(load.groups, "options in the checkpoint");
+    apply_named_options(*rule_, load.plan.groups[i], load.groups[i]);
+  const std::string fault = fault_of(*rule_, load.groups, "options in the checkpoint");
   if (!fault.empty()) load.plan.differences.push_back(fault);
   ZERO_REQUIRE(load.plan.differences.empty(),
                refusal_of(load.plan, reader.info(), comm_->size(), directory));
@@ -143,7 +149,7 @@ Optimizer::Impl::PreparedLoad Optimizer::Impl::prepare_load_from(const std::stri
 LoadReport Optimizer::Impl::load(Optimizer& face, const LoadSource& source,
                                  const LoadOptions& options) {
   checkpoint_comm();
-  const PresentGroups groups = present_groups(face, options_.groups().size() + 1, "load");
+  const PresentGroups groups = groups_of(face, "load");
   PreparedLoad load = checkpointing(kNothingChanged, [&] {
     all_or_none(*checkpoint_comm_, "load: who is ready", [&] { require_ready_to_load(groups); });
     require_same("load: the options", text_of(options), *checkpoint_comm_);
@@ -174,7 +180,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
     steps_applied_ = load.plan.steps_applied;
     set_begun(load.plan.begun);
     for (std::size_t i = 0; i < load.groups.size(); ++i)
-      static_cast<AdamWOptions&>(face.param_groups()[i].options()) = load.groups[i];
+      rule_->assign(load.groups[i], face.param_groups()[i].options());
     if (load.random) set_random_state(*load.random);
     is_equal = are_equal_on_ranks(hash_of_parameters(table_), *checkpoint_comm_);
   } catch (const std::exception& error) {  // of whatever type: some of it is in place

@@ -10,11 +10,13 @@ std::unique_ptr<OffloadedState> Optimizer::Impl::make_offload(
     const Options& options, const Layout& layout, const std::vector<BucketState>& states,
     Collective& comm, Content content) {
   if (!options.offload().on_disk()) return nullptr;
+  const std::vector<OffloadSpan> spans =
+      offload_spans(layout, states, options.stage(), comm.size());
+  if (spans.empty()) return nullptr;  // on every rank: nothing is kept beside the parameters
   std::unique_ptr<OffloadedState> offload;
   const auto make = [&] {
-    offload = std::make_unique<OffloadedState>(
-        options.offload(), offload_spans(layout, states, options.stage(), comm.size()),
-        "rank-" + std::to_string(comm.rank()));
+    offload = std::make_unique<OffloadedState>(options.offload(), spans,
+                                               "rank-" + std::to_string(comm.rank()));
   };
   if (content == Content::kOfAnother) {
     make();

@@ -85,7 +85,7 @@ Optimizer::Impl::Successor Optimizer::Impl::make_successor(
     const Optimizer& face, const std::vector<NamedTensor>& parameters,
     const std::vector<NamedTensor>& buffers, const RebuildOptions& options) {
   checkpoint_comm();
-  const PresentGroups groups = present_groups(face, options_.groups().size() + 1, "rebuild");
+  const PresentGroups groups = groups_of(face, "rebuild");
   Successor next;
   try {
     checkpointing(kNothingChanged, [&] {
@@ -104,6 +104,8 @@ Optimizer::Impl::Successor Optimizer::Impl::make_successor(
 
 void Optimizer::Impl::require_ready_to_rebuild(const PresentGroups& groups) const {
   ZERO_REQUIRE(groups.fault.empty(), groups.fault);
+  const std::string fault = fault_of(*rule_, groups.options, "rebuild");
+  ZERO_REQUIRE(fault.empty(), fault);
   ZERO_REQUIRE(calls_.empty(),
                "rebuild: in the middle of a window; call step() or zero_grad() first: " +
                    std::to_string(calls_.size()) + " backward calls since the last step");
@@ -115,14 +117,14 @@ void Optimizer::Impl::plan_succession(Successor& next, const PresentGroups& grou
                                       const std::vector<NamedTensor>& buffers,
                                       const RebuildOptions& options) {
   Collective& comm = *checkpoint_comm_;
-  Options present = options_;
-  for (std::size_t i = 0; i < present.groups().size(); ++i)
-    present.groups()[i].options = groups.options[i + 1];
-  BuildPlan plan = agree_on_plan(parameters, buffers, groups.options[0], present, comm);
+  BuildPlan plan = agree_on_plan(parameters, buffers, defaults_, options_, comm);
   all_or_none(comm, "rebuild: who keeps what", [&] {
     next.plan = plan_rebuild(table_.specs, lost_rows(table_), plan.table.specs, options);
   });
-  require_agreement(comm, facts_of(next.plan, plan.table));
+  std::vector<std::string> facts = facts_of(next.plan, plan.table);
+  for (std::size_t i = 0; i < groups.options.size(); ++i)
+    facts.push_back("group " + std::to_string(i) + ": " + describe(*rule_, groups.options[i]));
+  require_agreement(comm, facts);
   all_or_none(comm, "rebuild: making room", [&] {
     plan.comm = comm_;
     next.impl = std::make_unique<Impl>(std::move(plan), buffers, options_, *stop_requested_,
@@ -171,6 +173,7 @@ void Optimizer::Impl::take_over(Impl& before) noexcept {
   windows_ended_ = before.windows_ended_;
   checkpoint_comm_ = before.checkpoint_comm_;
   no_sync_depth_ = before.no_sync_depth_;
+  holds_average_ = before.holds_average_;
   last_collective_time_ = before.last_collective_time_;
   forward_begin_ = before.forward_begin_;
   shut_down_ = std::exchange(before.shut_down_, true);

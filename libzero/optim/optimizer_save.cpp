@@ -7,6 +7,12 @@
 
 namespace zero {
 
+PresentGroups Optimizer::Impl::groups_of(const Optimizer& face, const std::string& what) const {
+  PresentGroups groups;
+  present_groups(face, *rule_, options_.groups().size() + 1, what, groups);
+  return groups;
+}
+
 CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
                                                   const TrainerState& trainer) const {
   require_alive();
@@ -20,6 +26,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
                                 .buffers = buffers_,
                                 .layout = layout_,
                                 .states = states_,
+                                .rule = *rule_,
                                 .groups = groups.options,
                                 .rank = comm_->rank(),
                                 .world_size = comm_->size(),

@@ -21,20 +21,18 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string describe_all(const std::vector<AdamWOptions>& groups) {
+std::string describe_all(const UpdateRule& rule, const std::vector<OptionValues>& groups) {
   std::string text;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    text += (i > 0 ? "; group " : "group ") + std::to_string(i) + ": " + describe(groups[i]);
+    text += (i > 0 ? "; group " : "group ") + std::to_string(i) + ": " + describe(rule, groups[i]);
   }
   return text;
 }
 
-std::uint64_t hash_of(const std::vector<AdamWOptions>& groups) {
+std::uint64_t hash_of(const std::vector<OptionValues>& groups) {
   Fnv1a hash;
-  for (const AdamWOptions& group : groups) {
-    const auto [beta1, beta2] = group.betas();
-    for (const double value : {group.lr(), beta1, beta2, group.eps(), group.weight_decay()})
-      hash.add(std::bit_cast<std::int64_t>(value));
+  for (const OptionValues& group : groups) {
+    for (const double value : group) hash.add(std::bit_cast<std::int64_t>(value));
   }
   return hash.value();
 }
@@ -118,18 +116,18 @@ void Optimizer::Impl::find_nonfinite(StepVote& vote) const {
 }
 
 void Optimizer::Impl::require_sound_window(const StepTally& tally, const std::string& fault,
-                                           const std::vector<AdamWOptions>& groups) {
+                                           const std::vector<OptionValues>& groups) {
   ZERO_REQUIRE(fault.empty(), fault);
   ZERO_REQUIRE(
       tally.failure != Soundness::kRefused,
       "step: a rank cannot step, and says why; the gradients of this window are dropped: rank " +
           std::to_string(tally.failed_rank));
-  ZERO_REQUIRE(tally.odd_rank < 0,
-               "step: the options of the parameter groups differ between ranks; set lr, betas, eps "
-               "and weight_decay "
-               "alike, and step schedules on every rank: rank " +
-                   std::to_string(tally.odd_rank) + " differs from rank 0; here " +
-                   describe_all(groups));
+  ZERO_REQUIRE(
+      tally.odd_rank < 0,
+      "step: the options of the parameter groups differ between ranks; set them alike, and "
+      "step schedules on every rank: rank " +
+          std::to_string(tally.odd_rank) + " differs from rank 0; here " +
+          describe_all(*rule_, groups));
   ZERO_REQUIRE(!calls_.empty(),
                "step: there is no gradient; call backward() first (one step() ends a window)");
   require_reduced(tally);
@@ -161,10 +159,10 @@ void Optimizer::Impl::require_reduced(const StepTally& tally) const {
           std::to_string(tally.odd_pattern_rank));
 }
 
-StepTally Optimizer::Impl::vote(const std::vector<AdamWOptions>& groups, std::string fault) {
+StepTally Optimizer::Impl::vote(const std::vector<OptionValues>& groups, std::string fault) {
   if (fault.empty()) fault = first_reshaped(table_);
   if (fault.empty()) fault = first_refrozen(table_);
-  if (fault.empty()) fault = fault_of(groups, "step");
+  if (fault.empty()) fault = fault_of(*rule_, groups, "step");
   label_.begin("step ").add(windows_ended_ + 1).add(" after ");
   label_.add(static_cast<std::int64_t>(calls_.size())).add(" backward calls");
   return guarded(kNothingChanged, [&] {
@@ -195,7 +193,7 @@ StepTally Optimizer::Impl::gather_votes(const StepVote& mine) {
   return tally;
 }
 
-StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::string fault) {
+StepResult Optimizer::Impl::step(const std::vector<OptionValues>& groups, std::string fault) {
   StepResult result;
   {
     const ObservedScope scope(clock_.observer(), Activity::kStep, Lane::kTraining);
@@ -214,7 +212,7 @@ StepResult Optimizer::Impl::step(const std::vector<AdamWOptions>& groups, std::s
   return result;
 }
 
-StepResult Optimizer::Impl::end_window(const std::vector<AdamWOptions>& groups, std::string fault) {
+StepResult Optimizer::Impl::end_window(const std::vector<OptionValues>& groups, std::string fault) {
   const auto start = Clock::now();
   require_alive();
   replicas_.require_equal("step");
@@ -290,7 +288,7 @@ void Optimizer::Impl::compare_replicas(std::int64_t step, const char* when) {
   replicas_.conclude(difference, when + std::to_string(step));
 }
 
-void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptions>& groups) {
+void Optimizer::Impl::update(float gradient_factor, const std::vector<OptionValues>& groups) {
   std::optional<Failure> failure;
   try {
     failure = update_buckets(gradient_factor, groups);
@@ -301,30 +299,28 @@ void Optimizer::Impl::update(float gradient_factor, const std::vector<AdamWOptio
   settle_offload(kParametersMixed, failure);
 }
 
-void Optimizer::Impl::set_constants(const std::vector<AdamWOptions>& groups) {
-  constants_.clear();
+/// Each class of an update rule's constants is stepped as its own number of steps says.
+void Optimizer::Impl::begin_rule(const std::vector<OptionValues>& groups) {
+  class_options_.clear();
+  class_steps_.clear();
   for (const UpdateClass& one : classes_) {
-    const AdamWOptions& group = groups[static_cast<std::size_t>(one.group)];
-    constants_.push_back(adamw_constants({.lr = group.lr(),
-                                          .beta1 = std::get<0>(group.betas()),
-                                          .beta2 = std::get<1>(group.betas()),
-                                          .eps = group.eps(),
-                                          .weight_decay = group.weight_decay()},
-                                         steps_applied_ + 1 - one.begun));
+    class_options_.push_back(groups[static_cast<std::size_t>(one.group)]);
+    class_steps_.push_back(steps_applied_ + 1 - one.begun);
   }
+  rule_->begin_step(class_options_, class_steps_);
 }
 
 /// What went wrong with offloaded state on this rank: all ranks make all collectives then, too.
 std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
-                                                       const std::vector<AdamWOptions>& groups) {
-  set_constants(groups);
+                                                       const std::vector<OptionValues>& groups) {
+  begin_rule(groups);
   gradient_factor_ = gradient_factor;
   for (std::size_t b = 0; b < states_.size(); ++b) {
     const auto bucket = static_cast<std::int32_t>(b);
     if (options_.stage() == 0) {
       queue_.submit({&Impl::gather_and_step, this, bucket});
     } else {
-      parameter_update_.step_bucket(bucket, gradient_factor_, constants_);
+      parameter_update_.step_bucket(bucket, gradient_factor_);
       submit_gather(bucket);
     }
   }
@@ -340,7 +336,7 @@ void Optimizer::Impl::wait_for_gathers() {
 
 void Optimizer::Impl::gather_and_step(void* self, std::int32_t bucket) {
   auto& impl = *static_cast<Impl*>(self);
-  impl.parameter_update_.gather_and_step_bucket(bucket, impl.gradient_factor_, impl.constants_);
+  impl.parameter_update_.gather_and_step_bucket(bucket, impl.gradient_factor_);
 }
 
 void Optimizer::Impl::submit_gather(std::int32_t bucket) {

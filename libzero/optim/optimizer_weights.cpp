@@ -23,6 +23,9 @@ ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
   std::optional<Failure> failure;
   try {
     failure = loader.apply();
+    const auto restart = [this] { parameter_update_.restart_average(); };
+    if (!failure && offload_) failure = attempt(restart);
+    if (!offload_) restart();
   } catch (const std::exception& error) {  // of whatever type: some parameters are new
     die(kParametersMixed, error.what());
   }

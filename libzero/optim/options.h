@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include "libzero/base/log.h"
@@ -39,11 +40,33 @@ struct AdamWOptions : torch::optim::OptimizerCloneableOptions<AdamWOptions> {
   void set_lr(const double new_lr) override { lr(new_lr); }
 };
 
+/// Hyperparameters of stochastic gradient descent with momentum, with the names and defaults of
+/// torch::optim::SGDOptions, but for two things: weight_decay is decoupled, as AdamW's, and there
+/// is no dampening. Formulas: libzero/kernels/sgd.h. Where no group has momentum as the optimizer
+/// is built, it keeps no momentum_buffer.
+struct SGDOptions : torch::optim::OptimizerCloneableOptions<SGDOptions> {
+  SGDOptions(double lr) : lr_(lr) {}  // NOLINT: implicit, as in LibTorch
+  TORCH_ARG(double, lr);
+  TORCH_ARG(double, momentum) = 0;
+  TORCH_ARG(double, weight_decay) = 0;
+  TORCH_ARG(bool, nesterov) = false;
+
+ public:
+  double get_lr() const override { return lr(); }
+  void set_lr(const double new_lr) override { lr(new_lr); }
+};
+
+/// One rule's options: their type says how an Optimizer updates. All groups of one have the same.
+struct RuleOptions : std::variant<AdamWOptions, SGDOptions> {
+  using variant::variant;
+  RuleOptions(double lr) : variant(AdamWOptions(lr)) {}  // NOLINT: AdamW with a learning rate
+};
+
 /// Parameters with options of their own: those for which `predicate(name, tensor)` is true and no
 /// earlier group's is.
 struct ParameterGroup {
   std::function<bool(const std::string& name, const at::Tensor& tensor)> predicate;
-  AdamWOptions options;
+  RuleOptions options;
   /// Largest L2 norm of this group's own mean gradient: the group is clipped apart from all others.
   /// 0: it is clipped with all that have no limit of their own (Options::clip_norm).
   double clip_norm = 0;
@@ -73,6 +96,11 @@ struct Options {
   /// dtype in which gradients travel: torch::kFloat or torch::kBFloat16. Default: each parameter's
   /// own dtype.
   TORCH_ARG(std::optional<c10::ScalarType>, wire) = std::nullopt;
+  /// Above 0: keeps an exponential moving average of the masters with this decay, 0.999 say,
+  /// sharded as the moments are. Optimizer::ema_scope() brings it into the model. It begins at the
+  /// weights, moves with applied steps alone, and begins anew where somebody writes the weights
+  /// (refresh_masters(), load_parameters()).
+  TORCH_ARG(double, ema) = 0.0;
   TORCH_ARG(Unused, unused) = Unused::kZero;
   /// Reduce when backward ends instead of while it runs. Needed where a parameter receives its
   /// gradient in several parts of one backward (re-entrant checkpointing).
@@ -98,7 +126,7 @@ struct Options {
   /// checkpoint in place. Costs two readings of the model and a tiny all-reduce
   /// (docs/determinism.md).
   TORCH_ARG(std::int64_t, checksum_every) = 0;
-  /// Where masters of 16-bit parameters and both moments lie: Offload::kDisk(folder) keeps them in
+  /// Where masters of 16-bit parameters and moments lie: Offload::kDisk(folder) keeps them in
   /// a file and a few blocks of them in memory, with the same bits (docs/offload.md). The kind must
   /// be the same on every rank, the folder need not.
   TORCH_ARG(Offload, offload) = {};

@@ -1,5 +1,7 @@
 #include "libzero/optim/parameter_update.h"
 
+#include <algorithm>
+
 #include "libzero/kernels/cast.h"
 #include "libzero/optim/clipped_step.h"
 #include "libzero/optim/tensor_runs.h"
@@ -9,47 +11,54 @@ namespace zero {
 ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table,
                                  std::vector<BucketState>& states, Collective& comm,
                                  AlignedArray<std::byte>& staging, CommClock& clock,
-                                 OffloadedState* offload)
+                                 const Arithmetic& arithmetic, OffloadedState* offload)
     : layout_(layout),
       table_(table),
       states_(states),
       comm_(comm),
       staging_(staging),
       clock_(clock),
+      arithmetic_(arithmetic),
       offload_(offload) {}
 
-void ParameterUpdate::step_bucket(std::int32_t bucket, float gradient_factor,
-                                  const std::vector<AdamWConstants>& constants) {
+void ParameterUpdate::step_bucket(std::int32_t bucket, float gradient_factor) {
   const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kTraining, bucket);
-  if (offload_ != nullptr) return step_offloaded_bucket(bucket, gradient_factor, constants);
+  if (is_offloaded(bucket)) return step_offloaded_bucket(bucket, gradient_factor);
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (const Segment& segment : state.stepped_segments) {
     const std::int64_t at = segment.bucket_begin - state.owned.begin;
     step_segment(segment, state_of(segment, state), state.accumulator.data() + at, gradient_factor,
-                 constants, &on_threads_);
+                 &on_threads_);
   }
+}
+
+/// A rule without moments keeps nothing of a float32 bucket: there is nothing to bring.
+bool ParameterUpdate::is_offloaded(std::int32_t bucket) const {
+  const auto b = static_cast<std::size_t>(bucket);
+  return offload_ != nullptr &&
+         (layout_.buckets()[b].dtype != DType::kFloat32 || !states_[b].kept.empty());
 }
 
 ParameterUpdate::StateRun ParameterUpdate::state_of(const Segment& segment, BucketState& state) {
   const std::int64_t at = segment.bucket_begin - state.stepped.begin;
-  return {state.master.size() > 0 ? state.master.data() + at : nullptr, state.exp_avg.data() + at,
-          state.exp_avg_sq.data() + at};
+  StateRun run{state.master.size() > 0 ? state.master.data() + at : nullptr, {}};
+  for (std::size_t i = 0; i < state.kept.size(); ++i)
+    run.kept[i] = state.kept[i].values.data() + at;
+  return run;
 }
 
 void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state,
                                    const float* gradient, float gradient_factor,
-                                   const std::vector<AdamWConstants>& constants,
                                    ThreadedStep* on_threads) {
   at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(segment.parameter)];
   const ParameterSpec& spec = table_.specs[static_cast<std::size_t>(segment.parameter)];
   WritableRun parameter(tensor, segment.parameter_begin, segment.numel);
-  AdamWRun run;
+  UpdateRun run;
   run.gradient = gradient;
   run.gradient_factor = group_factors_.empty()
                             ? gradient_factor
                             : group_factors_[static_cast<std::size_t>(spec.group)];
-  run.exp_avg = state.exp_avg;
-  run.exp_avg_sq = state.exp_avg_sq;
+  std::copy_n(state.kept.begin(), kMostMoments, run.moments.begin());
   run.n = segment.numel;
   if (spec.dtype == DType::kFloat32) {
     run.master = static_cast<float*>(parameter.data());
@@ -58,12 +67,21 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
     run.low_precision = parameter.data();
     run.low_precision_dtype = spec.dtype;
   }
-  const AdamWConstants& group = constants[static_cast<std::size_t>(
-      table_.classes[static_cast<std::size_t>(segment.parameter)])];
+  float* const average =
+      arithmetic_.average_weight > 0 ? state.kept[arithmetic_.rule.moments().size()] : nullptr;
+  const std::int32_t constants = table_.classes[static_cast<std::size_t>(segment.parameter)];
+  const auto step_at = [&](const UpdateRun& part, std::int64_t at) {
+    step_run(constants, part, average == nullptr ? nullptr : average + at);
+  };
+  const auto step = [&](std::int64_t begin, std::int64_t end) {
+    if (value_limit_ == 0) return step_at(run.part(begin, end), begin);
+    in_clipped_runs(run.part(begin, end), value_limit_,
+                    [&](const UpdateRun& part, std::int64_t at) { step_at(part, begin + at); });
+  };
   if (on_threads != nullptr) {
-    (*on_threads)(group, run, value_limit_);
+    (*on_threads)(run.n, step);
   } else {
-    clipped_step(group, run, value_limit_);
+    step(0, run.n);
   }
   parameter.finish();
 }
@@ -105,20 +123,18 @@ void ParameterUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece
   }
 }
 
-void ParameterUpdate::gather_and_step_bucket(std::int32_t bucket, float gradient_factor,
-                                             const std::vector<AdamWConstants>& constants) {
+void ParameterUpdate::gather_and_step_bucket(std::int32_t bucket, float gradient_factor) {
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (std::size_t i = 0; i < state.pieces.size(); ++i) {
     const BucketPiece& piece = state.pieces[i];
     const float* const gradient = gather_gradient(bucket, piece);
     const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kCommunication, bucket);
-    if (offload_ != nullptr) {
-      step_offloaded_piece(bucket, i, gradient, gradient_factor, constants);
+    if (is_offloaded(bucket)) {
+      step_offloaded_piece(bucket, i, gradient, gradient_factor);
       continue;
     }
     for (const auto& [segment, rank, staged] : piece.runs) {
-      step_segment(segment, state_of(segment, state), gradient + staged, gradient_factor,
-                   constants);
+      step_segment(segment, state_of(segment, state), gradient + staged, gradient_factor);
     }
   }
 }

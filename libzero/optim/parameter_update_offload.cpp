@@ -50,16 +50,20 @@ void walk_blocks(OffloadedState& offload, std::int32_t bucket, std::int32_t piec
 
 }  // namespace
 
-void ParameterUpdate::step_offloaded_bucket(std::int32_t bucket, float gradient_factor,
-                                            const std::vector<AdamWConstants>& constants) {
+ParameterUpdate::StateRun ParameterUpdate::state_at(const OffloadedRun& run, std::int64_t at) {
+  StateRun state{advanced(run.master, at), {}};
+  for (std::size_t i = 0; i < kMostKept; ++i) state.kept[i] = advanced(run.kept[i], at);
+  return state;
+}
+
+void ParameterUpdate::step_offloaded_bucket(std::int32_t bucket, float gradient_factor) {
   if (offload_failure_) return;
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   const std::int64_t origin = state.stepped.begin;
   const auto step = [&](const Segment&, const Segment& part, const OffloadedRun& run,
                         std::int64_t at) {
-    step_segment(part, {advanced(run.master, at), run.exp_avg + at, run.exp_avg_sq + at},
-                 state.accumulator.data() + (part.bucket_begin - origin), gradient_factor,
-                 constants);
+    step_segment(part, state_at(run, at), state.accumulator.data() + (part.bucket_begin - origin),
+                 gradient_factor);
   };
   offload_failure_ = attempt([&] {
     walk_blocks(
@@ -69,15 +73,14 @@ void ParameterUpdate::step_offloaded_bucket(std::int32_t bucket, float gradient_
 }
 
 void ParameterUpdate::step_offloaded_piece(std::int32_t bucket, std::size_t piece,
-                                           const float* gradient, float gradient_factor,
-                                           const std::vector<AdamWConstants>& constants) {
+                                           const float* gradient, float gradient_factor) {
   if (offload_failure_) return;
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   const auto step = [&](const StagedRun& staged, const Segment& part, const OffloadedRun& run,
                         std::int64_t at) {
-    step_segment(part, {advanced(run.master, at), run.exp_avg + at, run.exp_avg_sq + at},
+    step_segment(part, state_at(run, at),
                  gradient + staged.staged + (part.bucket_begin - staged.segment.bucket_begin),
-                 gradient_factor, constants);
+                 gradient_factor);
   };
   offload_failure_ = attempt([&] {
     walk_blocks(

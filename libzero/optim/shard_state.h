@@ -3,14 +3,22 @@
 /// What one rank keeps between steps: accumulator, masters and moments, bucket by bucket.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "libzero/base/arena.h"
 #include "libzero/layout/layout.h"
 #include "libzero/optim/bucket_pieces.h"
 #include "libzero/optim/memory_report.h"
+#include "libzero/optim/state_kind.h"
 
 namespace zero {
+
+/// What is kept for each element beside its master.
+struct KeptArray {
+  StateKind kind;
+  ArenaArray<float> values;  ///< Empty where it is offloaded.
+};
 
 /// One rank's part of one bucket. All arrays count from the beginning of their interval.
 struct BucketState {
@@ -22,18 +30,21 @@ struct BucketState {
   std::vector<BucketPiece> pieces;        ///< How the bucket travels.
   ArenaArray<float>
       accumulator;  ///< Padded to the collective's slice; zeros beyond the owned interval.
-  /// Empty for float32 buckets, where the parameter is its own master, and where these three are
-  /// offloaded.
+  /// Empty for float32 buckets, where the parameter is its own master, and where it is offloaded.
   ArenaArray<float> master;
-  ArenaArray<float> exp_avg;
-  ArenaArray<float> exp_avg_sq;
+  std::vector<KeptArray> kept;     ///< The same kinds in every bucket, in the order of the rule.
   std::vector<double> block_sums;  ///< Sum of squares of each kNormBlock of the accumulator.
 };
 
 /// All arrays of all buckets lie in one arena, in the order in which a step walks over them.
-/// `offloaded`: without masters and moments, which lie elsewhere.
+/// `kept`: beside the master. `offloaded`: without memory for masters and those, which lie
+/// elsewhere.
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
-                                            int world_size, bool offloaded = false);
+                                            int world_size, std::span<const StateKind> kept = {},
+                                            bool offloaded = false);
+
+/// Where `kind` is among what the bucket keeps; the size of `kept` if it is not.
+std::size_t index_of(const BucketState& state, StateKind kind);
 
 /// Adds accumulator with its block sums, master and moments to the report, elements of parameters
 /// apart from holes and padding.

@@ -17,24 +17,18 @@ namespace {
 /// parameter itself.
 float* state_values(BucketState& state, StateKind kind, const Segment& segment) {
   const std::int64_t at = segment.bucket_begin - state.stepped.begin;
-  switch (kind) {
-    case StateKind::kMaster:
-      return state.master.size() > 0 ? state.master.data() + at : nullptr;
-    case StateKind::kExpAvg:
-      return state.exp_avg.data() + at;
-    case StateKind::kExpAvgSq:
-      return state.exp_avg_sq.data() + at;
-    case StateKind::kGradient:
-      return state.accumulator.data() + (segment.bucket_begin - state.owned.begin);
-  }
-  throw ContractError("optimizer: not a kind of state: " + std::to_string(static_cast<int>(kind)));
+  if (kind == StateKind::kGradient)
+    return state.accumulator.data() + (segment.bucket_begin - state.owned.begin);
+  if (kind == StateKind::kMaster)
+    return state.master.size() > 0 ? state.master.data() + at : nullptr;
+  return state.kept[index_of(state, kind)].values.data() + at;
 }
 
-std::optional<OffloadedArray> offloaded_array(StateKind kind, DType dtype) {
-  if (kind == StateKind::kExpAvg) return OffloadedArray::kExpAvg;
-  if (kind == StateKind::kExpAvgSq) return OffloadedArray::kExpAvgSq;
+std::optional<OffloadedArray> offloaded_array(const BucketState& state, StateKind kind,
+                                              DType dtype) {
   if (kind == StateKind::kMaster && dtype != DType::kFloat32) return OffloadedArray::kMaster;
-  return std::nullopt;
+  const std::size_t index = index_of(state, kind);
+  return index < state.kept.size() ? std::optional(kept_array(index)) : std::nullopt;
 }
 
 }  // namespace
@@ -43,6 +37,16 @@ StateAccess::StateAccess(const Layout& layout, ParameterTable& table,
                          std::vector<BucketState>& states, Collective& comm,
                          OffloadedState* offload)
     : layout_(layout), table_(table), states_(states), comm_(comm), offload_(offload) {}
+
+void StateAccess::require_kept(StateKind kind) const {
+  if (kind == StateKind::kMaster || kind == StateKind::kGradient) return;
+  const std::vector<KeptArray>& kept = states_.front().kept;  // there is a bucket
+  if (index_of(states_.front(), kind) < kept.size()) return;
+  std::string names = "master";
+  for (const KeptArray& array : kept) names += std::string(", ") + name_of(array.kind);
+  throw ContractError("optimizer: its update rule keeps no such state: " +
+                      std::string(name_of(kind)) + "; it keeps " + names);
+}
 
 std::int32_t StateAccess::owner_index(const std::string& name) const {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
@@ -104,6 +108,7 @@ void StateAccess::copy_own(StateKind kind, const Segment& segment, float* to) {
 
 void StateAccess::for_each_shard(StateKind kind,
                                  const std::function<void(const ShardView&)>& visit) {
+  require_kept(kind);
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     const auto parameter = static_cast<std::int32_t>(i);
     if (!table_.specs[i].trainable || table_.specs[i].alias_of >= 0) continue;
@@ -130,9 +135,9 @@ void StateAccess::visit_offloaded(OffloadedArray array, const Segment& segment,
 void StateAccess::visit_segment(StateKind kind, const Segment& segment,
                                 const std::function<void(const ShardView&)>& visit) {
   const auto p = static_cast<std::size_t>(segment.parameter);
-  const auto array = offloaded_array(kind, table_.specs[p].dtype);
-  if (offload_ != nullptr && array) return visit_offloaded(*array, segment, visit);
   BucketState& state = states_[static_cast<std::size_t>(layout_.slot(segment.parameter).bucket)];
+  const auto array = offloaded_array(state, kind, table_.specs[p].dtype);
+  if (offload_ != nullptr && array) return visit_offloaded(*array, segment, visit);
   float* const values = state_values(state, kind, segment);
   const auto show = [&](float* data) {
     visit({table_.specs[p].name, segment.parameter, segment.parameter_begin,

@@ -22,8 +22,11 @@ class StateAccess {
   StateAccess(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
               Collective& comm, OffloadedState* offload = nullptr);
 
-  /// Throws ContractError unless `name` is a trainable parameter.
-  void require_state(const std::string& name) const { owner_index(name); }
+  /// Throws ContractError unless `name` is a trainable parameter and such state is kept.
+  void require_state(const std::string& name, StateKind kind) const {
+    owner_index(name);
+    require_kept(kind);
+  }
 
   /// See Optimizer::gather. Gradients come raw, as they lie in the accumulators.
   at::Tensor gather(const std::string& name, StateKind kind);
@@ -32,6 +35,7 @@ class StateAccess {
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
 
  private:
+  void require_kept(StateKind kind) const;
   std::int32_t owner_index(const std::string& name) const;
   /// The part of `parameter` that `rank` owns; numel 0 if none.
   Segment owned_segment(std::int32_t parameter, int rank) const;

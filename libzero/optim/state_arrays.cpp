@@ -29,6 +29,18 @@ Extent StateArrays::kept(std::int32_t parameter) const {
   return {parameter, begin, std::max(begin, end)};
 }
 
+std::vector<OffloadedArray> StateArrays::arrays() const {
+  std::vector<OffloadedArray> arrays = {OffloadedArray::kMaster};
+  for (std::size_t i = 0; i < states_.front().kept.size(); ++i) arrays.push_back(kept_array(i));
+  return arrays;
+}
+
+std::optional<OffloadedArray> StateArrays::average() const {
+  const std::size_t index = index_of(states_.front(), StateKind::kEma);
+  if (index == states_.front().kept.size()) return std::nullopt;
+  return kept_array(index);
+}
+
 std::int64_t StateArrays::position(std::int32_t parameter, std::int64_t begin) const {
   const Slot slot = layout_.slot(parameter);
   return slot.offset + begin - states_[static_cast<std::size_t>(slot.bucket)].stepped.begin;
@@ -37,9 +49,9 @@ std::int64_t StateArrays::position(std::int32_t parameter, std::int64_t begin) c
 float* StateArrays::in_memory(std::int32_t parameter, OffloadedArray array,
                               std::int64_t begin) const {
   BucketState& state = states_[static_cast<std::size_t>(layout_.slot(parameter).bucket)];
-  ArenaArray<float>& values = array == OffloadedArray::kMaster   ? state.master
-                              : array == OffloadedArray::kExpAvg ? state.exp_avg
-                                                                 : state.exp_avg_sq;
+  ArenaArray<float>& values = array == OffloadedArray::kMaster
+                                  ? state.master
+                                  : state.kept[static_cast<std::size_t>(array) - 1].values;
   return values.data() + position(parameter, begin);
 }
 

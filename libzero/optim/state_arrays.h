@@ -3,6 +3,8 @@
 /// An optimizer's masters and moments by parameter, wherever they lie.
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "libzero/layout/layout.h"
 #include "libzero/offload/offloaded_state.h"
@@ -23,6 +25,11 @@ class StateArrays {
 
   /// What this rank keeps state of: a part of the parameter, or all of it at stage 0.
   Extent kept(std::int32_t parameter) const;
+
+  /// What is kept for each element: the master, and what the states have beside it.
+  std::vector<OffloadedArray> arrays() const;
+  /// The average of the master, where it is kept.
+  std::optional<OffloadedArray> average() const;
 
   /// Elements [begin, begin + count) of a parameter, within kept(). The master of a float32
   /// parameter is the parameter, whatever dtype its tensor has by now. Throws IoError for what lies

@@ -11,9 +11,6 @@ namespace {
 /// Elements that pass through this rank's own hands at once.
 constexpr std::int64_t kChunk = std::int64_t{1} << 16;
 
-constexpr OffloadedArray kArrays[] = {OffloadedArray::kMaster, OffloadedArray::kExpAvg,
-                                      OffloadedArray::kExpAvgSq};
-
 /// [begin, end) in pieces of kChunk at most.
 template <typename Use>
 void in_chunks(std::int64_t begin, std::int64_t end, Use use) {
@@ -57,7 +54,7 @@ void StateTransfer::add_items() {
   const int rank = comm_.rank();
   std::vector<ShardMove> moves =
       moves_between(before_.layout(), after_.layout(), sources_, is_whole_ ? 1 : comm_.size());
-  for (const OffloadedArray array : kArrays) {
+  for (const OffloadedArray array : after_.arrays()) {
     for (ShardMove move : moves) {
       if (array == OffloadedArray::kMaster && !takes_master(move.target, move.source)) continue;
       // Float32 masters are parameters, which every rank has whole.
@@ -182,10 +179,12 @@ void StateTransfer::put_parameter(std::int32_t target) {
 }
 
 void StateTransfer::take_fresh_masters() {
+  const std::optional<OffloadedArray> average = after_.average();
   std::vector<float> master(static_cast<std::size_t>(kChunk));
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     const ParameterSpec& spec = after_.table().specs[i];
-    if (sources_[i] >= 0 || !spec.trainable || spec.alias_of >= 0 || spec.dtype == DType::kFloat32)
+    const bool is_own_master = spec.dtype == DType::kFloat32;
+    if (sources_[i] >= 0 || !spec.trainable || spec.alias_of >= 0 || (is_own_master && !average))
       continue;
     const auto target = static_cast<std::int32_t>(i);
     const Extent kept = after_.kept(target);
@@ -193,7 +192,8 @@ void StateTransfer::take_fresh_masters() {
     in_chunks(kept.begin, kept.end, [&](std::int64_t at, std::int64_t count) {
       cast_elements(contiguous_element(dense, at), spec.dtype, master.data(), DType::kFloat32,
                     count);
-      after_.write(target, OffloadedArray::kMaster, at, count, master.data());
+      if (!is_own_master) after_.write(target, OffloadedArray::kMaster, at, count, master.data());
+      if (average) after_.write(target, *average, at, count, master.data());
     });
   }
   after_.flush();

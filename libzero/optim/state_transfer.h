@@ -34,7 +34,8 @@ class StateTransfer {
   /// Then: this rank's slices of the parameters, from their masters. Throws IoError.
   void put_parameters();
 
-  /// Masters of 16-bit parameters without a source := parameters. Throws IoError.
+  /// Masters of 16-bit parameters without a source, and averages of all of those := parameters.
+  /// Throws IoError.
   void take_fresh_masters();
 
  private:

@@ -7,7 +7,6 @@
 #include <cstddef>
 
 #include "libzero/collective/collective.h"
-#include "libzero/optim/clipped_step.h"
 
 namespace zero {
 namespace {
@@ -27,9 +26,9 @@ std::int64_t begin_of(std::int64_t index, std::int64_t n) {
 ThreadedStep::ThreadedStep()
     : places_(at::zeros({kParts}, at::kByte)), parts_(at::TensorIterator::nullary_op(places_)) {}
 
-void ThreadedStep::operator()(const AdamWConstants& constants, const AdamWRun& run, float limit) {
-  if (run.n < kLeastElements || at::get_num_threads() == 1)
-    return clipped_step(constants, run, limit);
+void ThreadedStep::operator()(std::int64_t n, Step step) {
+  if (n == 0) return;
+  if (n < kLeastElements || at::get_num_threads() == 1) return step(0, n);
   // at::parallel_for() would be compiled here and needs an OpenMP of this library's own; the
   // iterator's is LibTorch's.
   const char* const first = static_cast<const char*>(places_.const_data_ptr());
@@ -37,8 +36,8 @@ void ThreadedStep::operator()(const AdamWConstants& constants, const AdamWRun& r
                               std::int64_t rows) {
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::int64_t index = *place + row * strides[1] - first;
-      const std::int64_t begin = begin_of(index, run.n), end = begin_of(index + count, run.n);
-      if (begin < end) clipped_step(constants, elements_of(run, begin, end), limit);
+      const std::int64_t begin = begin_of(index, n), end = begin_of(index + count, n);
+      if (begin < end) step(begin, end);
     }
   };
   parts_.for_each(step_parts, /*grain_size=*/1);

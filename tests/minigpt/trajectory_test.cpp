@@ -48,7 +48,10 @@ TEST(Trajectory, EveryFlagThatDecidesTheNumbersIsRemembered) {
   EXPECT_THAT(changed_by([](Flags& f) { f.weight_decay += 1; }), StartsWith("--weight-decay "));
   EXPECT_THAT(changed_by([](Flags& f) { f.beta1 /= 2; }), StartsWith("--beta1 "));
   EXPECT_THAT(changed_by([](Flags& f) { f.beta2 /= 2; }), StartsWith("--beta2 "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.momentum /= 2; }), StartsWith("--momentum "));
   EXPECT_THAT(changed_by([](Flags& f) { f.clip += 1; }), StartsWith("--clip "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.ema = 0.5; }), StartsWith("--ema "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.autocast = "bf16"; }), StartsWith("--autocast "));
   EXPECT_THAT(changed_by([](Flags& f) { f.wire = "fp16"; }), StartsWith("--wire "));
   EXPECT_THAT(changed_by([](Flags& f) { f.dropout += 0.5; }), StartsWith("--dropout "));
 }

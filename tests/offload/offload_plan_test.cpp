@@ -16,10 +16,10 @@ TEST(OffloadPlan, ABlockIsWholePagesAndItsArraysBeginAtPages) {
   const OffloadPlan plan(spans, 1 << 20);
   ASSERT_EQ(plan.blocks().size(), 2u);
   const OffloadBlock& moments = plan.blocks()[0];
-  EXPECT_EQ(moments.at, (std::array<std::int64_t, 3>{-1, 0, 8192}));
+  EXPECT_EQ(moments.at, (std::array<std::int64_t, kOffloadedArrays>{-1, 0, 8192, -1}));
   EXPECT_EQ(moments.bytes, 4 * 4096);
   const OffloadBlock& all = plan.blocks()[1];
-  EXPECT_EQ(all.at, (std::array<std::int64_t, 3>{0, 4096, 8192}));
+  EXPECT_EQ(all.at, (std::array<std::int64_t, kOffloadedArrays>{0, 4096, 8192, -1}));
   EXPECT_EQ(all.offset, moments.bytes);
   EXPECT_EQ(plan.file_bytes(), 7 * 4096);
   EXPECT_EQ(plan.largest_block(), 4 * 4096);

@@ -35,7 +35,7 @@ class OffloadedStateTest : public ::testing::Test {
     state.begin();
     while (state.upcoming() != nullptr) {
       const OffloadedRun run = state.next();
-      for (float* const array : {run.master, run.exp_avg, run.exp_avg_sq}) {
+      for (float* const array : {run.master, run.kept[0], run.kept[1], run.kept[2]}) {
         for (std::int64_t i = 0; array != nullptr && i < run.where.count; ++i) array[i] += more;
       }
       state.release();
@@ -69,26 +69,26 @@ TEST_F(OffloadedStateTest, AWalkShowsWhatIsKeptInOrderAndLeavesWhatItChanges) {
   EXPECT_EQ(next[1], 3000);
   walk(state, 1);
   walk(state, 2);
-  EXPECT_THAT(all(state, 0, OffloadedArray::kExpAvg), Each(3.0f));
+  EXPECT_THAT(all(state, 0, OffloadedArray::kFirst), Each(3.0f));
   EXPECT_THAT(all(state, 1, OffloadedArray::kMaster), Each(3.0f));
-  EXPECT_THAT(all(state, 1, OffloadedArray::kExpAvgSq), Each(3.0f));
+  EXPECT_THAT(all(state, 1, OffloadedArray::kSecond), Each(3.0f));
 }
 
 TEST_F(OffloadedStateTest, ElementsAreWrittenAndReadAcrossBlocks) {
   OffloadedState state = make();
   std::vector<float> values(2500);
   std::iota(values.begin(), values.end(), 1.0f);
-  state.write(0, OffloadedArray::kExpAvg, 700, values);
+  state.write(0, OffloadedArray::kFirst, 700, values);
   std::vector<float> read(kElements);
-  state.read(0, OffloadedArray::kExpAvg, 0, read);
+  state.read(0, OffloadedArray::kFirst, 0, read);
   EXPECT_EQ(read[699], 0);
   EXPECT_EQ(std::vector<float>(read.begin() + 700, read.begin() + 3200), values);
   EXPECT_EQ(read[3200], 0);
-  EXPECT_THAT(all(state, 0, OffloadedArray::kExpAvgSq), Each(0.0f));
+  EXPECT_THAT(all(state, 0, OffloadedArray::kSecond), Each(0.0f));
   walk(state, 1);
-  EXPECT_EQ(all(state, 0, OffloadedArray::kExpAvg)[701], 3);
+  EXPECT_EQ(all(state, 0, OffloadedArray::kFirst)[701], 3);
   walk(state, 1);
-  EXPECT_EQ(all(state, 0, OffloadedArray::kExpAvg)[701], 4) << "nothing old is shown";
+  EXPECT_EQ(all(state, 0, OffloadedArray::kFirst)[701], 4) << "nothing old is shown";
 }
 
 TEST_F(OffloadedStateTest, WhatIsReadAheadIsNotOlderThanAWrite) {
@@ -97,10 +97,10 @@ TEST_F(OffloadedStateTest, WhatIsReadAheadIsNotOlderThanAWrite) {
   state.begin();
   state.wait_for_first();
   const std::vector<float> eight(10, 8.0f);
-  state.write(0, OffloadedArray::kExpAvg, 3, eight);
+  state.write(0, OffloadedArray::kFirst, 3, eight);
   walk(state, 1);
-  EXPECT_EQ(all(state, 0, OffloadedArray::kExpAvg)[3], 9);
-  EXPECT_EQ(all(state, 0, OffloadedArray::kExpAvg)[2], 2);
+  EXPECT_EQ(all(state, 0, OffloadedArray::kFirst)[3], 9);
+  EXPECT_EQ(all(state, 0, OffloadedArray::kFirst)[2], 2);
 }
 
 TEST_F(OffloadedStateTest, ReadingDoesNotDisturbWhatIsOnItsWay) {
@@ -109,7 +109,7 @@ TEST_F(OffloadedStateTest, ReadingDoesNotDisturbWhatIsOnItsWay) {
   state.begin();
   state.wait_for_first();
   const int before = calls_->reads;
-  EXPECT_EQ(all(state, 0, OffloadedArray::kExpAvg)[3], 1);
+  EXPECT_EQ(all(state, 0, OffloadedArray::kFirst)[3], 1);
   walk(state, 1);
   const int blocks = 5 + 3;
   EXPECT_EQ(calls_->reads - before, 5 /* the array */ + blocks - 2 /* that were there */);
@@ -120,7 +120,7 @@ TEST_F(OffloadedStateTest, AVisitorsChangesStayAndOnlyTheyAreWritten) {
   walk(state, 1);
   const int before = calls_->writes;
   std::int64_t next = 100;
-  state.visit(0, OffloadedArray::kExpAvg, 100, 3000, [&](std::int64_t at, std::span<float> values) {
+  state.visit(0, OffloadedArray::kFirst, 100, 3000, [&](std::int64_t at, std::span<float> values) {
     EXPECT_EQ(at, next);
     next += static_cast<std::int64_t>(values.size());
     if (at == 100) values[1] = 50;
@@ -129,7 +129,7 @@ TEST_F(OffloadedStateTest, AVisitorsChangesStayAndOnlyTheyAreWritten) {
   EXPECT_EQ(next, 3000);
   EXPECT_EQ(calls_->writes - before, 1);
   walk(state, 1);
-  EXPECT_EQ(all(state, 0, OffloadedArray::kExpAvg)[101], 51);
+  EXPECT_EQ(all(state, 0, OffloadedArray::kFirst)[101], 51);
 }
 
 TEST_F(OffloadedStateTest, WhatAVisitorChangedBeforeItThrewIsKeptAlsoIfAWalkHadBegun) {
@@ -137,13 +137,13 @@ TEST_F(OffloadedStateTest, WhatAVisitorChangedBeforeItThrewIsKeptAlsoIfAWalkHadB
   state.begin();
   state.wait_for_first();
   thrown<std::runtime_error>([&] {
-    state.visit(0, OffloadedArray::kExpAvg, 0, 10, [](std::int64_t, std::span<float> values) {
+    state.visit(0, OffloadedArray::kFirst, 0, 10, [](std::int64_t, std::span<float> values) {
       values[4] = 7;
       throw std::runtime_error("enough");
     });
   });
   walk(state, 1);
-  EXPECT_EQ(all(state, 0, OffloadedArray::kExpAvg)[4], 8);
+  EXPECT_EQ(all(state, 0, OffloadedArray::kFirst)[4], 8);
 }
 
 TEST_F(OffloadedStateTest, TwoOfTheSameSpansChangePlaces) {
@@ -153,8 +153,8 @@ TEST_F(OffloadedStateTest, TwoOfTheSameSpansChangePlaces) {
   walk(*other, 5);
   state.begin();
   state.exchange(*other);
-  EXPECT_THAT(all(state, 0, OffloadedArray::kExpAvg), Each(5.0f));
-  EXPECT_THAT(all(*other, 0, OffloadedArray::kExpAvg), Each(1.0f));
+  EXPECT_THAT(all(state, 0, OffloadedArray::kFirst), Each(5.0f));
+  EXPECT_THAT(all(*other, 0, OffloadedArray::kFirst), Each(1.0f));
   walk(state, 1);
   EXPECT_THAT(all(state, 1, OffloadedArray::kMaster), Each(6.0f));
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "checkpoint/memory_store.h"
@@ -19,6 +20,7 @@
 #include "libzero/base/number_text.h"
 #include "libzero/optim/optimizer.h"
 #include "tests/optim/misuse_support.h"
+#include "tests/optim/rule_case.h"
 #include "tests/optim/toy_model.h"
 #include "tests/temporary_folder.h"
 
@@ -59,6 +61,7 @@ struct JobOptions {
   double lr = 1e-2;
   std::int64_t bucket_bytes = 50'000;
   std::function<void(Options&)> configure = {};  ///< Has the last word. May be empty.
+  RuleCase rule = {};
 };
 
 inline Options options_of(const JobOptions& job) {
@@ -68,6 +71,8 @@ inline Options options_of(const JobOptions& job) {
   scaler.initial_scale = 1 << 16;  // float16 skips some of the first steps and takes others
   scaler.growth_interval = 3;
   options.loss_scaler(scaler);
+  for (ParameterGroup& group : options.groups()) group.options = job.rule.options(2e-2, 0.0);
+  options.ema(job.rule.ema);
   if (job.configure) job.configure(options);
   return options;
 }
@@ -106,9 +111,10 @@ inline std::string first_difference(const Image& expected, const Image& actual) 
 /// One rank of a training.
 class Job {
  public:
-  explicit Job(Comm comm, JobOptions job = {}) : comm_(std::move(comm)), model(make_model(job)) {
+  explicit Job(Comm comm, JobOptions job = {})
+      : comm_(std::move(comm)), kept_(job.rule.kept), model(make_model(job)) {
     at::set_num_threads(1);  // of this thread: ranks share the cores
-    optimizer = std::make_unique<Optimizer>(*model, AdamWOptions(job.lr).weight_decay(0.1 + job.lr),
+    optimizer = std::make_unique<Optimizer>(*model, job.rule.options(job.lr, 0.1 + job.lr),
                                             options_of(job), comm_);
   }
 
@@ -132,8 +138,8 @@ class Job {
       image["parameter " + name] = bytes_of(item.value());
       if (!item.value().requires_grad()) continue;
       image["master " + name] = bytes_of(optimizer->gather(name, StateKind::kMaster));
-      image["exp_avg " + name] = bytes_of(optimizer->gather(name, StateKind::kExpAvg));
-      image["exp_avg_sq " + name] = bytes_of(optimizer->gather(name, StateKind::kExpAvgSq));
+      for (const StateKind kind : kept_)
+        image[std::string(name_of(kind)) + " " + name] = bytes_of(optimizer->gather(name, kind));
     }
     for (const auto& item : model->named_buffers())
       image["buffer " + item.key()] = bytes_of(item.value());
@@ -141,14 +147,18 @@ class Job {
         std::to_string(optimizer->steps_taken()) + " " + std::to_string(optimizer->steps_applied());
     image["scale"] = number_text(optimizer->loss_scale());
     for (const auto& group : optimizer->param_groups()) {
-      const auto& options = static_cast<const AdamWOptions&>(group.options());
+      const auto text = [](const auto& options) {
+        return number_text(options.lr()) + " " + number_text(options.weight_decay()) + ",";
+      };
+      const auto* adamw = dynamic_cast<const AdamWOptions*>(&group.options());
       image["options"] +=
-          number_text(options.lr()) + " " + number_text(options.weight_decay()) + ",";
+          adamw != nullptr ? text(*adamw) : text(dynamic_cast<const SGDOptions&>(group.options()));
     }
     return image;
   }
 
   Comm comm_;
+  std::vector<StateKind> kept_;
   SavedModel model;
   std::unique_ptr<Optimizer> optimizer;
   std::vector<std::string> losses;
@@ -165,13 +175,13 @@ inline void on_jobs(int world_size, const JobOptions& options,
 }
 
 /// After `steps` windows, the same at every stage and world size. Calculated once; any rank.
-inline const Image& twin_image(torch::Dtype dtype, std::int64_t steps) {
+inline const Image& twin_image(torch::Dtype dtype, std::int64_t steps, const RuleCase& rule = {}) {
   static std::mutex mutex;
-  static std::map<std::pair<int, std::int64_t>, Image> images;
+  static std::map<std::tuple<int, std::int64_t, std::string>, Image> images;
   const std::lock_guard lock(mutex);
-  Image& image = images[{static_cast<int>(dtype), steps}];
+  Image& image = images[{static_cast<int>(dtype), steps, rule.name}];
   if (image.empty()) {
-    on_jobs(1, {.stage = 0, .dtype = dtype}, [&](Job& job) {
+    on_jobs(1, {.stage = 0, .dtype = dtype, .rule = rule}, [&](Job& job) {
       job.train(steps);
       image = job.image();
     });

@@ -67,6 +67,9 @@ struct Pair {
     reader.common_.parameters = live.rows = some_rows();
     reader.common_.groups = {some_options(0.5), some_options(0.25)};
     live.groups = {some_options(1), some_options(2)};
+    live.rule = "AdamW";
+    live.moments = {"exp_avg", "exp_avg_sq"};
+    live.option_names = {"lr", "beta1", "beta2", "eps", "weight_decay"};
     reader.common_.counters = {{"applied_steps", 18}, {"samples_seen", 640}};
     reader.common_.blobs = {{"schedule", Blob(3)}};
     reader.blobs_ = {{{"sampler", Blob(7)}}, {{"sampler", Blob(8)}}};

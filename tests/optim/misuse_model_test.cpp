@@ -115,7 +115,7 @@ TEST(Disagreement, InOptionsThrowsOnEveryRankNamingTheOption) {
       {"first_bucket_bytes", [](Parts& p) { p.options.first_bucket_bytes(50); }},
       {"shard_alignment", [](Parts& p) { p.options.shard_alignment(64); }},
       {"lr", [](Parts& p) { p.adamw.lr(0.5); }},
-      {"betas",
+      {"beta1",
        [](Parts& p) {
          p.adamw.betas({0.5, 0.5});
        }},

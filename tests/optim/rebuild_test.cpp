@@ -284,6 +284,41 @@ TEST_P(RebuildTest, NamedParametersStartFreshWithTheModelsValue) {
   });
 }
 
+/// Whatever a rule keeps, and the average of the weights.
+TEST_P(RebuildTest, KeepsAnotherRulesMomentsAndTheAverage) {
+  const int stage = GetParam().stage, world = GetParam().world;
+  on_every_rank(world, [&](const Comm& comm) {
+    Parts parts(torch::kBFloat16, parts_before());
+    Optimizer optimizer(parts.tensors, parts.buffers, SGDOptions(1e-2).momentum(0.9),
+                        parts_options(stage).groups({}).ema(0.5), comm);
+    const auto step = [&](std::int64_t number) {
+      for (std::int64_t i = comm->rank(); i < kPartMicros; i += comm->size())
+        optimizer.backward(parts.loss(number, i));
+      optimizer.step();
+    };
+    step(0), step(1);
+    std::vector<torch::Tensor> before, after;
+    const std::vector<StateKind> kinds = {StateKind::kMaster, StateKind::kMomentumBuffer,
+                                          StateKind::kEma};
+    for (const char* name : {"b", "m", "t"})
+      for (const StateKind kind : kinds) before.push_back(optimizer.gather(name, kind));
+    parts.become(parts_after());
+    optimizer.rebuild(parts.tensors, parts.buffers);
+    for (const char* name : {"b", "m", "t"})
+      for (const StateKind kind : kinds) after.push_back(optimizer.gather(name, kind));
+    for (std::size_t i = 0; i < before.size(); ++i)
+      EXPECT_TRUE(torch::equal(before[i], after[i])) << i;
+    EXPECT_FALSE(torch::equal(before[0], before[2]));  // an average that is no master
+    for (const char* name : {"d", "new"}) {
+      EXPECT_TRUE(torch::equal(optimizer.gather(name, StateKind::kEma),
+                               optimizer.gather(name, StateKind::kMaster)));
+      EXPECT_EQ(optimizer.gather(name, StateKind::kMomentumBuffer).abs().max().item<float>(), 0);
+    }
+    step(2);
+    optimizer.shutdown();
+  });
+}
+
 TEST(Rebuild, WithoutAnyChangeLeavesNoTrace) {
   for (const int world : {1, 2}) {
     expect_no_trace(world, [](Trainee& trainee) {

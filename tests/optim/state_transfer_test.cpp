@@ -7,8 +7,8 @@
 namespace zero::testing {
 namespace {
 
-constexpr OffloadedArray kArrays[] = {OffloadedArray::kMaster, OffloadedArray::kExpAvg,
-                                      OffloadedArray::kExpAvgSq};
+constexpr StateKind kKept[] = {StateKind::kExpAvg, StateKind::kExpAvgSq};
+constexpr OffloadedArray kArrays[] = {OffloadedArray::kMaster, kept_array(0), kept_array(1)};
 
 /// One rank's arrays over parameters of a kind.
 struct Side {
@@ -16,7 +16,7 @@ struct Side {
        std::int64_t bucket_bytes, int stage, const Collective& comm)
       : table(make_parameter_table(tensors_of(parameters, dtype), {})),
         layout(table.specs, {bucket_bytes, bucket_bytes, 64}),
-        states(make_bucket_states(layout, stage, comm.rank(), comm.size())) {}
+        states(make_bucket_states(layout, stage, comm.rank(), comm.size(), kKept)) {}
 
   static std::vector<NamedTensor> tensors_of(
       const std::vector<std::pair<std::string, std::int64_t>>& parameters, torch::Dtype dtype) {

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "libzero/base/float16.h"
+#include "libzero/collective/collective.h"
+#include "libzero/kernels/adamw.h"
 #include "tests/optim/allocations.h"
 
 namespace zero {
@@ -40,6 +42,22 @@ struct State {
     run.n = n;
   }
 
+  /// A step of elements [begin, end).
+  void step(const AdamWConstants& constants, std::int64_t begin, std::int64_t end) {
+    AdamWRun part = run;
+    const auto at = [begin](const void* data, DType dtype) {
+      return static_cast<const std::byte*>(data) + begin * size_of(dtype);
+    };
+    part.gradient = at(run.gradient, run.gradient_dtype);
+    part.master += begin;
+    part.exp_avg += begin;
+    part.exp_avg_sq += begin;
+    if (run.low_precision != nullptr)
+      part.low_precision = const_cast<std::byte*>(at(run.low_precision, run.low_precision_dtype));
+    part.n = end - begin;
+    adamw_step(constants, part);
+  }
+
   bool operator==(const State& other) const {
     const auto same = [](const auto& a, const auto& b) {
       return std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
@@ -52,6 +70,11 @@ struct State {
   std::vector<std::uint16_t> half_gradient, copy;
   AdamWRun run;
 };
+
+void run_step(ThreadedStep& threaded, const AdamWConstants& constants, State& state) {
+  threaded(state.run.n,
+           [&](std::int64_t begin, std::int64_t end) { state.step(constants, begin, end); });
+}
 
 /// LibTorch's number of threads, as long as it lives. Threads that have calculated keep theirs.
 class Threads {
@@ -74,7 +97,7 @@ void expect_bits_of_one_thread(std::int64_t n, int threads) {
       const Threads those(threads);
       for (int i = 0; i < 2; ++i) {
         adamw_step(constants, expected.run);
-        step(constants, actual.run);
+        run_step(step, constants, actual);
       }
       EXPECT_TRUE(expected == actual) << n << " elements, " << threads << " threads, low " << low;
     }
@@ -115,12 +138,12 @@ std::int64_t faults_of_a_step(int threads, std::int64_t n) {
   const FreshPages copy(static_cast<std::size_t>(n) * sizeof(std::uint16_t));
   ThreadedStep step;
   const Threads those(threads);
-  step(adamw_constants({}, 1), state.run);  // without the copy: everything else is there
+  run_step(step, adamw_constants({}, 1), state);  // without the copy: everything else is there
   state.run.low_precision = copy.data();
   const testing::TrainingThread thread;
   testing::take_costs();
   testing::enter_library();
-  step(adamw_constants({}, 2), state.run);
+  run_step(step, adamw_constants({}, 2), state);
   testing::leave_library();
   return testing::take_costs().faults;
 }
@@ -137,10 +160,10 @@ TEST(ThreadedStep, TakesNoMemoryOnTwoThreads) {
   State state(kLong, DType::kFloat32, true);
   ThreadedStep step;
   const Threads two(2);
-  step(adamw_constants({}, 1), state.run);  // LibTorch starts its threads
+  run_step(step, adamw_constants({}, 1), state);  // LibTorch starts its threads
   testing::take_costs();
   testing::enter_library();
-  step(adamw_constants({}, 2), state.run);
+  run_step(step, adamw_constants({}, 2), state);
   testing::leave_library();
   EXPECT_EQ(testing::take_costs().allocations, 0);
 }
@@ -152,7 +175,7 @@ TEST(ThreadedStep, CallsInsideLibTorchsOwnParallelWorkStayOnTheirThread) {
   const Threads two(2);
   adamw_step(constants, expected.run);
   const c10::ParallelGuard inside(true);
-  step(constants, actual.run);
+  run_step(step, constants, actual);
   EXPECT_TRUE(expected == actual);
 }
 

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "libzero/kernels/adamw.h"
+#include "libzero/optim/update_rule.h"
+
+namespace zero {
+
+/// See libzero/kernels/adamw.h for the formulas.
+class AdamWRule : public UpdateRule {
+ public:
+  std::string_view name() const noexcept override { return "AdamW"; }
+  std::span<const std::string_view> option_names() const noexcept override;
+  std::span<const StateKind> moments() const noexcept override;
+  std::optional<OptionValues> values_of(
+      const torch::optim::OptimizerOptions& options) const override;
+  void assign(const OptionValues& values, torch::optim::OptimizerOptions& options) const override;
+  std::string fault_of(const OptionValues& values) const override;
+  void begin_step(std::span<const OptionValues> classes,
+                  std::span<const std::int64_t> steps) override;
+  void step(std::int32_t group, const UpdateRun& run) const override;
+
+ private:
+  std::vector<AdamWConstants> constants_;  // of the present step, by group
+};
+
+}  // namespace zero
