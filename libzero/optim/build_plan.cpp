@@ -38,14 +38,15 @@ BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
                "optimizer: the model has no trainable parameter; set requires_grad on what is to "
                "be trained");
   LossScaler scaler = make_scaler(layout, options.loss_scaler());
-  return {std::move(table), std::move(layout), std::move(scaler), std::move(rule), nullptr};
+  return {std::move(table), std::move(layout), std::move(scaler),
+          std::move(rule),  defaults,          nullptr};
 }
 
 }  // namespace
 
-BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
-                          const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
-                          const Options& options, Collective& comm) {
+BuildPlan agree_on_plan(const std::vector<NamedTensor>& parameters,
+                        const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
+                        const Options& options, Collective& comm) {
   std::optional<BuildPlan> plan;
   std::vector<std::string> facts;
   std::exception_ptr fault;
@@ -56,20 +57,30 @@ BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
     fault = std::current_exception();
     facts = {std::string("nothing that can be built: ") + error.what()};
   }
-  const std::shared_ptr<Collective> own = comm.split(/*color=*/0, /*key=*/comm.rank());
   try {
-    require_agreement(*own, facts);
+    require_agreement(comm, facts);
   } catch (const ContractError&) {
-    own->shutdown();
     if (fault) std::rethrow_exception(fault);
     throw;
   }
-  if (fault) {  // the same on every rank
-    own->shutdown();
-    std::rethrow_exception(fault);
-  }
-  plan->comm = own;
+  if (fault) std::rethrow_exception(fault);  // the same on every rank
   return *std::move(plan);
+}
+
+BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
+                          const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
+                          const Options& options, Collective& comm) {
+  const std::shared_ptr<Collective> own = comm.split(/*color=*/0, /*key=*/comm.rank());
+  try {
+    BuildPlan plan = agree_on_plan(parameters, buffers, defaults, options, *own);
+    plan.comm = own;
+    return plan;
+  } catch (const CommError&) {
+    throw;
+  } catch (...) {  // on every rank
+    own->shutdown();
+    throw;
+  }
 }
 
 }  // namespace zero

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct CheckpointSource {
   int stage = 0;
   std::int64_t steps_taken = 0;
   std::int64_t steps_applied = 0;
+  std::span<const std::int64_t> begun = {};  ///< As in LoadPlan, of the table's rows.
   LossScalerState scaler;
   OffloadedState* offload = nullptr;  ///< Null: masters and moments lie in `states`.
   std::string refusal;  ///< Empty, or why there is nothing to save: then no memory is looked at.

@@ -66,6 +66,14 @@ GradientReducer::~GradientReducer() {
   }
 }
 
+void GradientReducer::reinstate_hooks() const {
+  auto hook = hooks_.begin();
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const std::int32_t parameter : bucket.parameters)
+      (*hook++)->reinstate(table_.tensors[static_cast<std::size_t>(parameter)]);
+  }
+}
+
 void GradientReducer::require_own_gradients() const {
   if (dirty_) return;
   for (const Bucket& bucket : layout_.buckets()) {

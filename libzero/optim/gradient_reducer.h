@@ -64,6 +64,9 @@ class GradientReducer {
   /// True while gradients of calls with `hold` wait for a call without.
   bool holds() const noexcept { return holding_; }
 
+  /// The parameters' hooks are this reducer's again, after another one's.
+  void reinstate_hooks() const;
+
   const BucketReduction& reduction() const noexcept { return reduction_; }
 
   /// Of sums that calls with `hold` needed.

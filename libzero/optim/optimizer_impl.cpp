@@ -43,6 +43,12 @@ ReducerOptions reducer_options(const Options& options) {
           .observer = options.observer().get()};
 }
 
+bool wants_group_norms(const Options& options) {
+  return options.group_norms() ||
+         std::any_of(options.groups().begin(), options.groups().end(),
+                     [](const ParameterGroup& group) { return group.clip_norm > 0; });
+}
+
 std::vector<StateKind> kept_of(const UpdateRule& rule, const Options& options) {
   std::vector<StateKind> kept(rule.moments().begin(), rule.moments().end());
   if (options.ema() > 0) kept.push_back(StateKind::kEma);
@@ -56,8 +62,10 @@ std::int64_t bytes_of(const at::Tensor& tensor) {
 }  // namespace
 
 Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
-                      const Options& options)
+                      const Options& options, const std::atomic<bool>& stop_requested,
+                      Content content)
     : options_(options),
+      defaults_(plan.defaults),
       rule_(std::move(plan.rule)),
       kept_(kept_of(*rule_, options)),
       table_(std::move(plan.table)),
@@ -65,10 +73,11 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       layout_(std::move(plan.layout)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
+      stop_requested_(&stop_requested),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(), kept_,
                                  options.offload().on_disk())),
-      offload_(make_offload(options_, layout_, states_, *comm_)),
+      offload_(make_offload(options_, layout_, states_, *comm_, content)),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
                              comm_->size())),
       clock_(options.observer().get()),
@@ -78,12 +87,39 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       state_access_(layout_, table_, states_, *comm_, offload_.get()),
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
+  set_begun(std::vector<std::int64_t>(table_.specs.size(), 0));
+  if (wants_group_norms(options_)) {
+    group_limits_.push_back(0);
+    for (const ParameterGroup& group : options_.groups()) group_limits_.push_back(group.clip_norm);
+    group_squares_.resize(group_limits_.size());
+  }
+  parameter_update_.clip_values(static_cast<float>(options_.clip_value()));
+  if (content == Content::kOfAnother) {
+    shut_down_ = true;  // nothing of the communicators is its own until it succeeds
+    return;
+  }
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
+  make_reducer();
+  tell_of_birth();
+}
+
+void Optimizer::Impl::make_reducer() {
   reducer_.emplace(layout_, table_,
                    BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
                                    wire_dtypes(layout_, options_)),
                    queue_, reducer_options(options_));
+}
+
+/// `begun`: of the table's rows, and maybe more.
+void Optimizer::Impl::set_begun(std::vector<std::int64_t> begun) {
+  begun_ = std::move(begun);
+  UpdateClasses classes = make_update_classes(table_.specs, begun_, options_.groups().size() + 1);
+  table_.classes = std::move(classes.of_row);
+  classes_ = std::move(classes.all);
+}
+
+void Optimizer::Impl::tell_of_birth() const {
   tell_observer();
   say(LogLevel::kInfo,
       "optimizer: stage " + std::to_string(options_.stage()) + " on " +

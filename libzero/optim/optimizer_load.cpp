@@ -178,6 +178,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
     if (load.plan.scaler) scaler_.set_state(*load.plan.scaler);
     windows_ended_ = load.plan.steps_taken;
     steps_applied_ = load.plan.steps_applied;
+    set_begun(load.plan.begun);
     for (std::size_t i = 0; i < load.groups.size(); ++i)
       rule_->assign(load.groups[i], face.param_groups()[i].options());
     if (load.random) set_random_state(*load.random);

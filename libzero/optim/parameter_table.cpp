@@ -105,17 +105,29 @@ bool has_distinct_elements(const at::Tensor& tensor) {
   return true;
 }
 
+std::vector<at::Tensor> tensors_of_group(const ParameterTable& table, std::int32_t group) {
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < table.specs.size(); ++i) {
+    const ParameterSpec& spec = table.specs[i];
+    if (spec.trainable && spec.alias_of < 0 && spec.group == group)
+      tensors.push_back(table.tensors[i]);
+  }
+  return tensors;
+}
+
+bool is_as_described(const ParameterSpec& row, const at::Tensor& tensor) {
+  return tensor.sizes() == at::IntArrayRef(row.shape) &&
+         tensor.scalar_type() == scalar_type_of(row.dtype) && tensor.device().is_cpu();
+}
+
 std::string first_reshaped(const ParameterTable& table) {
   for (std::size_t i = 0; i < table.specs.size(); ++i) {
     const ParameterSpec& spec = table.specs[i];
     const at::Tensor& tensor = table.tensors[i];
-    const bool is_same = tensor.sizes() == at::IntArrayRef(spec.shape) &&
-                         tensor.scalar_type() == scalar_type_of(spec.dtype) &&
-                         tensor.device().is_cpu();
-    if (!is_same) {
+    if (!is_as_described(spec, tensor)) {
       return "optimizer: a parameter changed its shape, dtype or device after the optimizer was "
-             "built; change the model "
-             "first, then build the optimizer: parameter " +
+             "built; change the model first and build the optimizer then, or tell it with "
+             "Optimizer::rebuild(): parameter " +
              describe(spec) + " is now " + what_is(tensor);
     }
   }
@@ -126,8 +138,7 @@ std::string first_refrozen(const ParameterTable& table) {
   for (std::size_t i = 0; i < table.specs.size(); ++i) {
     if (table.tensors[i].requires_grad() == table.specs[i].trainable) continue;
     return "optimizer: a parameter's requires_grad changed after the optimizer was built; set it "
-           "back, or build a new "
-           "optimizer: parameter " +
+           "back, or tell the optimizer with Optimizer::rebuild(): parameter " +
            table.specs[i].name + " is now " + (table.specs[i].trainable ? "frozen" : "trainable");
   }
   return "";
@@ -190,6 +201,7 @@ ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters,
     spec.alias_of = is_new ? -1 : owner->second;
     spec.group = is_new ? group_of(parameter, groups)
                         : table.specs[static_cast<std::size_t>(owner->second)].group;
+    table.classes.push_back(spec.group);
     table.specs.push_back(std::move(spec));
     table.tensors.push_back(parameter.tensor);
   }

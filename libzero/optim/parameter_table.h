@@ -18,6 +18,9 @@ struct ParameterTable {
   std::vector<ParameterSpec> specs;
   std::vector<at::Tensor>
       tensors;  ///< tensors[i] belongs to specs[i]; an alias holds its owner's tensor.
+  /// Which constants row i is stepped with: those of its group, unless UpdateClasses says
+  /// otherwise.
+  std::vector<std::int32_t> classes;
 };
 
 /// Describes parameters: finds tied ones by identity and assigns groups. Throws ContractError
@@ -26,6 +29,12 @@ struct ParameterTable {
 /// frozen one may be expanded), and trainable tensors that are no leaves.
 ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters,
                                     const std::vector<ParameterGroup>& groups);
+
+/// The trainable tensors of one group, each once.
+std::vector<at::Tensor> tensors_of_group(const ParameterTable& table, std::int32_t group);
+
+/// Whether the row's tensor still has the row's shape, dtype and device.
+bool is_as_described(const ParameterSpec& row, const at::Tensor& tensor);
 
 /// Empty, or what is wrong: the first parameter whose shape, dtype or device is no longer what its
 /// row says. Reading or writing it by its row would go beyond its memory.
