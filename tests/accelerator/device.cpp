@@ -1,6 +1,6 @@
 #include "tests/accelerator/device.h"
 
-#include <ATen/core/GeneratorForPrivateuseone.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -8,7 +8,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "tests/accelerator/memory.h"
 #include "tests/nccl/fake/streams.h"
@@ -181,6 +183,14 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return static_cast<c10::DeviceIndex>(current_device());
   }
   void setCurrentDevice(c10::DeviceIndex index) const override { current_device() = index; }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    static auto& generators = *new std::vector<at::Generator>;
+    static std::mutex& mutex = *new std::mutex;
+    const std::lock_guard lock(mutex);
+    while (generators.size() < kDevices)
+      generators.push_back(at::make_generator<at::CPUGeneratorImpl>());
+    return generators[static_cast<std::size_t>(index < 0 ? current_device() : index)];
+  }
   bool isPinnedPtr(const void* memory) const override { return is_pinned(memory); }
   c10::Allocator* getPinnedMemoryAllocator() const override {
     static PinnedAllocator& allocator = *new PinnedAllocator;
@@ -192,6 +202,7 @@ const bool kRegistered = [] {
   static DeviceAllocator& allocator = *new DeviceAllocator;
   c10::SetAllocator(kType, &allocator);
   at::RegisterPrivateUse1HooksInterface(new Hooks);
+  c10::register_privateuse1_backend("fake");
   return true;
 }();
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// A fake accelerator as a device of LibTorch's ("privateuseone"): tensors, autograd and streams as
+/// A fake accelerator as a device of LibTorch's ("fake"): tensors, autograd and streams as
 /// on a GPU, with the streams of the fake machine in tests/nccl/fake. Work on a stream happens
 /// later; memory is the device's alone (memory.h). What it has no kernel of its own for it computes
 /// with LibTorch's CPU kernels, so that results have the CPU's bits.

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "tests/accelerator/device.h"
+#include "tests/accelerator/toy.h"
 #include "tests/nccl/around.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/toy_model.h"
@@ -12,12 +13,10 @@
 namespace zero::accelerator_test {
 namespace {
 
-using testing::ToyModel;
-
 const bool kAround = nccl_test::Around::every_test(std::chrono::microseconds(100));
 
 constexpr std::int64_t kMicros = 4;
-constexpr std::int64_t kSteps = 6;
+constexpr std::int64_t kSteps = 4;
 
 struct Run {
   int world_size = 1;
@@ -33,27 +32,19 @@ struct Outcome {
   std::vector<double> norms;
 };
 
-ToyModel make_model(const Run& run, int rank) {
-  static std::mutex mutex;  // the default generator belongs to the process
-  const std::lock_guard lock(mutex);
-  ToyModel model(run.dtype);
-  if (run.on_device) model->to(device(rank));
-  return model;
-}
-
 /// Rank 0's view; every other rank's parameters are compared with it.
 Outcome train(const Run& run) {
   Outcome outcome;
   std::vector<std::map<std::string, torch::Tensor>> all(static_cast<std::size_t>(run.world_size));
   testing::on_ranks(run.world_size, [&](const std::shared_ptr<Collective>& comm) {
-    ToyModel model = make_model(run, comm->rank());
+    const Toy model(run.dtype, run.on_device ? device(comm->rank()) : torch::kCPU);
     Options options = testing::toy_options(run.stage).offload(Offload::kHost);
     run.configure(options);
-    Optimizer optimizer(*model, AdamWOptions(1e-2).weight_decay(0.1), options, comm);
+    Optimizer optimizer(model.parameters(), model.buffers(), AdamWOptions(1e-2).weight_decay(0.1),
+                        options, comm);
     for (std::int64_t step = 0; step < kSteps; ++step) {
       for (std::int64_t i = comm->rank(); i < kMicros; i += comm->size()) {
-        const torch::Tensor tokens = testing::toy_batch(step, i).to(model->embedding.device());
-        optimizer.backward(model->loss(tokens));
+        optimizer.backward(model.loss(testing::toy_batch(step, i)));
       }
       const StepResult result = optimizer.step();
       if (comm->rank() != 0) continue;
@@ -61,9 +52,9 @@ Outcome train(const Run& run) {
       outcome.norms.push_back(result.grad_norm);
     }
     optimizer.shutdown();
-    for (const auto& parameter : model->named_parameters()) {
-      all[static_cast<std::size_t>(comm->rank())][parameter.key()] =
-          parameter.value().detach().to(torch::kCPU).clone();
+    for (const NamedTensor& parameter : model.parameters()) {
+      all[static_cast<std::size_t>(comm->rank())][parameter.name] =
+          parameter.tensor.detach().to(torch::kCPU).clone();
     }
   });
   outcome.parameters = all[0];
