@@ -47,19 +47,19 @@ at::Tensor behind_of(const at::Tensor& tensor) {
   return at::from_blob(behind(tensor.data_ptr()), tensor.sizes(), tensor.strides(), options);
 }
 
-/// Like a GPU, it reads and writes pinned memory when it comes to it, keeps that alive until then,
-/// and lets the host wait for other memory.
+/// As on a GPU: pinned memory is read and written when the copy's turn comes, and kept alive until
+/// then; other memory of the host is read at once, and waited for where it is written.
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   if (to.numel() == 0) return to;
   const c10::Device device = from.is_cpu() ? to.device() : from.device();
   const at::Tensor host = from.is_cpu() ? from : to.is_cpu() ? to : at::Tensor();
-  const at::Tensor source = behind_of(from).expand(to.sizes());
-  on_present_stream(device, [source, target = behind_of(to), host] {
+  const bool is_free = host.defined() && non_blocking && is_pinned(host.data_ptr());
+  const at::Tensor source = from.is_cpu() && !is_free ? from.detach().clone() : behind_of(from);
+  on_present_stream(device, [source = source.expand(to.sizes()), target = behind_of(to), host] {
     const at::NoGradGuard no_grad;
     target.copy_(source);
   });
-  if (host.defined() && !(non_blocking && is_pinned(host.data_ptr())))
-    wait_for_present_stream(device);
+  if (to.is_cpu() && !is_free) wait_for_present_stream(device);
   return to;
 }
 
