@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "libzero/base/error.h"
+#include "libzero/estimate/memory_estimate.h"
 #include "tests/accelerator/device.h"
 #include "tests/accelerator/memory.h"
 #include "tests/accelerator/toy.h"
@@ -231,6 +232,19 @@ TEST(Promises, MemoryTellsTheDevicesFromTheHosts) {
               report.accumulator + report.master + report.exp_avg + report.exp_avg_sq +
                   report.alignment + report.block_sums + report.staging + report.host_image +
                   report.landing);
+    std::vector<ParameterSpec> rows(optimizer->layout().parameters().begin(),
+                                    optimizer->layout().parameters().end());
+    rows.push_back({.name = "scale",
+                    .shape = {1},
+                    .dtype = DType::kBFloat16,
+                    .group = -1,
+                    .trainable = false});
+    const MemoryReport estimate =
+        estimate_memory(Layout(rows, optimizer->layout().options()),
+                        {.stage = 1, .state = StatePlace::kHost})
+            .report;
+    EXPECT_EQ(estimate.total(), report.on_device);
+    EXPECT_EQ(estimate.offloaded, report.total() - report.on_device);
     optimizer->shutdown();
   });
   testing::on_ranks(1, [](const Comm& comm) {
