@@ -239,10 +239,9 @@ TEST(Promises, MemoryTellsTheDevicesFromTheHosts) {
                     .dtype = DType::kBFloat16,
                     .group = -1,
                     .trainable = false});
-    const MemoryReport estimate =
-        estimate_memory(Layout(rows, optimizer->layout().options()),
-                        {.stage = 1, .state = StatePlace::kHost})
-            .report;
+    const MemoryReport estimate = estimate_memory(Layout(rows, optimizer->layout().options()),
+                                                  {.stage = 1, .state = StatePlace::kHost})
+                                      .report;
     EXPECT_EQ(estimate.total(), report.on_device);
     EXPECT_EQ(estimate.offloaded, report.total() - report.on_device);
     optimizer->shutdown();

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "tests/accelerator/device.h"
+#include "tests/accelerator/exact_gradients.h"
 #include "tests/accelerator/toy.h"
 #include "tests/nccl/around.h"
 #include "tests/optim/ranks.h"
@@ -90,6 +91,10 @@ INSTANTIATE_TEST_SUITE_P(, OnADevice,
                          [](const auto& instance) {
                            return std::string(c10::toString(instance.param));
                          });
+
+TEST(OnTheFakeDevice, ExactGradientsTrainToTheBitsOfTheCpu) {
+  expect_bits_of_the_cpu([](int rank) { return device(rank); });
+}
 
 }  // namespace
 }  // namespace zero::accelerator_test
