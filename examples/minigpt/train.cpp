@@ -223,8 +223,9 @@ class Training {
     observation_.step(
         {step, lr, seconds, tokens_per_second, result, flags_.log_samples ? &samples : nullptr});
     if (!is_speaker_) return;
-    progress_.show(step, result.loss, tokens_per_second, result.grad_norm,
-                   optimizer_.memory().total());
+    const zero::MemoryReport memory = optimizer_.memory();
+    progress_.show(step, result.loss, tokens_per_second, result.grad_norm, memory.total(),
+                   memory.on_device);
     if (!result.applied) say("step " + std::to_string(step) + " was skipped: " + result.reason);
   }
 

@@ -51,6 +51,10 @@ c10::Stream stream_of(c10::Device device, void* handle) {
   return c10::Stream(c10::Stream::UNSAFE, device, reinterpret_cast<std::intptr_t>(handle));
 }
 
+void check(int error, const char* what) {
+  TORCH_CHECK(error == 0, "the fake device failed: ", what);
+}
+
 template <class Done>
 void poll(Done done) {
   while (!done()) std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -108,12 +112,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
               c10::EventFlag) const override {
     const OnDevice here(stream.device_index());
     if (*event == nullptr) cuda().event_create_with_flags(event, nccl::kCudaEventDisableTiming);
-    cuda().event_record(*event, handle_of(stream));
+    check(cuda().event_record(*event, handle_of(stream)), "recording an event");
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
     const OnDevice here(stream.device_index());
-    cuda().stream_wait_event(handle_of(stream), event, 0);
+    check(cuda().stream_wait_event(handle_of(stream), event, 0), "waiting for an event");
   }
   bool queryEvent(void* event) const override {
     return event == nullptr || cuda().event_query(event) == 0;
