@@ -183,10 +183,9 @@ class Optimizer : public torch::optim::Optimizer {
   /// trainable; the window stays as it is.
   at::Tensor gather(const std::string& name, StateKind kind);
 
-  /// Calls `visit` for each piece that this rank owns, in order of parameters; state on a disk comes
-  /// in pieces of a block at most. kMaster of a float32
-  /// parameter is the parameter itself; writing it here does not reach the other ranks: follow with
-  /// refresh_masters() if you must.
+  /// Calls `visit` for each piece that this rank owns, in order of parameters; state on a disk
+  /// comes in pieces of a block at most. kMaster of a float32 parameter is the parameter itself;
+  /// writing it here does not reach the other ranks: follow with refresh_masters() if you must.
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
 
   /// Collective: saves the present state as checkpoint number steps_taken() under `root`, which is
