@@ -45,11 +45,9 @@ GradientLanding::GradientLanding(const Layout& layout, const ParameterTable& mod
 }
 
 GradientLanding::~GradientLanding() {
-  for (Place& place : places_) {
-    try {
-      place.landed.synchronize();
-    } catch (...) {  // a device that has failed writes no more
-    }
+  try {
+    c10::impl::VirtualGuardImpl(down_.device_type()).synchronizeStream(down_);
+  } catch (...) {  // a device that has failed writes no more
   }
 }
 
@@ -118,6 +116,7 @@ void GradientLanding::copy_down(const Request& request, Place& place) {
     const auto p = static_cast<std::size_t>(parameter);
     at::Tensor& gradient = (*request.by_parameter)[p].gradient;
     if (!gradient.defined()) continue;
+    place.on_the_way.push_back(gradient);
     at::Tensor landed = place.views[p];
     if (gradient.scalar_type() != landed.scalar_type()) {  // a hook has replaced it
       landed = gradient.to(at::kCPU);
@@ -125,7 +124,7 @@ void GradientLanding::copy_down(const Request& request, Place& place) {
       landed.copy_(gradient, /*non_blocking=*/true);
     }
     if (request.zero_after) gradient.zero_();
-    place.on_the_way.push_back(std::exchange(gradient, std::move(landed)));
+    gradient = std::move(landed);
   }
   place.landed.record(down_);
 }

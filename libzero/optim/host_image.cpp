@@ -41,8 +41,10 @@ HostImage::HostImage(ParameterTable& table, const Layout& layout)
 
 HostImage::~HostImage() {
   try {
-    if (done_.was_marked_for_recording()) done_.synchronize();  // it still reads the images
-  } catch (...) {  // a device that has failed reads no more
+    // It reads the images and writes to the model; done_ may be of before, if the last update
+    // failed.
+    c10::impl::VirtualGuardImpl(up_.device_type()).synchronizeStream(up_);
+  } catch (...) {  // a device that has failed does neither any more
   }
 }
 
