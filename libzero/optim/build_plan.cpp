@@ -1,5 +1,7 @@
 #include "libzero/optim/build_plan.h"
 
+#include <ATen/DeviceAccelerator.h>
+
 #include <algorithm>
 #include <exception>
 #include <optional>
@@ -23,15 +25,28 @@ LossScaler make_scaler(const Layout& layout, const LossScalerOptions& options) {
   return has_float16(layout) ? scaler : LossScaler::disabled(options.max_consecutive_skips);
 }
 
+/// Masters and moments lie in host memory or on a disk, wherever the model does.
+void require_place_for_state(const ParameterTable& table, const Options& options) {
+  if (table.device.is_cpu()) return;
+  ZERO_REQUIRE(at::getAccelerator() == table.device.type(),
+               "model: parameters lie on a device that cannot train; move the model to the CPU or "
+               "a GPU: " +
+                   table.specs.front().name + " is on " + table.device.str());
+  ZERO_REQUIRE(options.offload().on_host() || options.offload().on_disk(),
+               "model: parameters lie on a GPU, where libzero cannot keep masters and moments; "
+               "construct the optimizer with Options().offload(Offload::kHost), which keeps them "
+               "in host memory: " +
+                   table.specs.front().name + " is on " + table.device.str());
+}
+
 BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
                      const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                      const Options& options) {
   std::unique_ptr<UpdateRule> rule = make_update_rule(defaults, options.groups());
   require_valid(*rule, defaults, options);
-  for (const NamedTensor& buffer : buffers) {
-    require_dense_on_host(buffer, "buffer");
-  }
   ParameterTable table = make_parameter_table(parameters, options.groups());
+  require_place_for_state(table, options);
+  for (const NamedTensor& buffer : buffers) require_dense(buffer, "buffer", table.device);
   Layout layout(table.specs,
                 {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()});
   ZERO_REQUIRE(!layout.buckets().empty(),

@@ -159,13 +159,13 @@ class Views {
 
 /// Empty, or why this cannot be saved, whoever asks.
 std::string fault_of_model(const CheckpointSource& source) {
-  std::string fault = first_reshaped(source.table);
-  if (fault.empty()) fault = first_refrozen(source.table);
+  std::string fault = first_reshaped(source.model);
+  if (fault.empty()) fault = first_refrozen(source.model);
   if (fault.empty()) fault = fault_of(source.rule, source.groups, "save");
   for (const NamedTensor& buffer : source.buffers) {
     if (!fault.empty()) break;
     try {
-      require_dense_on_host(buffer, "buffer");
+      require_dense(buffer, "buffer", source.model.device);
     } catch (const ContractError& error) {
       fault = error.what();
     }

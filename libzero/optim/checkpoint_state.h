@@ -32,7 +32,8 @@ struct CheckpointState {
 
 /// Where the parts of a CheckpointState lie.
 struct CheckpointSource {
-  const ParameterTable& table;
+  const ParameterTable& table;  ///< What is saved.
+  const ParameterTable& model;  ///< The model's own tensors: the same, unless they lie on a GPU.
   const std::vector<NamedTensor>& buffers;
   const Layout& layout;
   const std::vector<BucketState>& states;

@@ -35,8 +35,8 @@ class GradientHook {
 };
 
 /// The next hook on the parameter, and the next graph, get a node that knows its present shape: one
-/// that was made before the parameter was resized in place refuses gradients of the new shape. Hooks
-/// on the node before are not called any more.
+/// that was made before the parameter was resized in place refuses gradients of the new shape.
+/// Hooks on the node before are not called any more.
 void forget_accumulator(const at::Tensor& parameter);
 
 }  // namespace zero

@@ -124,7 +124,7 @@ void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& ten
   for (const NamedTensor& item : tensors) {
     if (item.tensor.numel() == 0) continue;
     const at::Tensor target = without_repeats(item.tensor.detach(), item.tensor.strides());
-    at::Tensor contiguous = target.contiguous();
+    at::Tensor contiguous = target.to(at::kCPU).contiguous();
     comm.broadcast(
             {contiguous.data_ptr(), static_cast<std::int64_t>(contiguous.nbytes()), DType::kUInt8},
             0, "initial value of " + item.name)

@@ -36,10 +36,10 @@ Optimizer::Optimizer(const std::vector<NamedTensor>& parameters,
                "optimizer: the communicator is null; pass the result of zero::connect()");
   impl_ = std::make_unique<Impl>(make_build_plan(parameters, buffers, defaults, options, *comm),
                                  buffers, options, stop_requested_, Impl::Content::kOfRank0);
-  add_param_group(make_group(impl_->table_, 0, defaults));
+  add_param_group(make_group(impl_->model(), 0, defaults));
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
     add_param_group(
-        make_group(impl_->table_, static_cast<std::int32_t>(i + 1), options.groups()[i].options));
+        make_group(impl_->model(), static_cast<std::int32_t>(i + 1), options.groups()[i].options));
   }
 }
 

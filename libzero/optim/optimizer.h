@@ -68,6 +68,9 @@ struct ShardView {
 /// shape, dtype, device or requires_grad backward(), step() and whatever else needs them throw
 /// ContractError naming the parameter, step() on every rank, until rebuild() was called.
 ///
+/// The model may lie on a GPU, all of it on one, with Options::offload on the host or a disk
+/// (docs/gpu.md): what is handed out, gather()'s tensors for one, lies in host memory.
+///
 /// Errors. ContractError: nothing was changed, but the gradients of the present window are dropped
 /// where the ranks disagreed. CommError: the optimizer is dead; every later call but those that
 /// only report (memory(), layout(), steps_applied(), steps_taken(), loss_scale()) and shutdown()

@@ -71,6 +71,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
+      image_(make_image(table_, layout_)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
       stop_requested_(&stop_requested),
@@ -105,7 +106,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
 }
 
 void Optimizer::Impl::make_reducer() {
-  reducer_.emplace(layout_, table_,
+  reducer_.emplace(layout_, model(),
                    BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
                                    wire_dtypes(layout_, options_)),
                    queue_, reducer_options(options_));
@@ -127,6 +128,9 @@ void Optimizer::Impl::tell_of_birth() const {
           std::to_string(layout_.parameters().size()) + " parameters in " +
           std::to_string(layout_.buckets().size()) + " buckets, " +
           std::to_string(memory().total()) + " bytes on this rank" +
+          (!image_ ? ""
+                   : ", " + std::to_string(memory().on_device) + " of them on " +
+                         model().device.str()) +
           (!offload_ ? ""
                      : ", " + std::to_string(offload_->file_bytes()) + " on the disk in " +
                            offload_->name()) +
@@ -188,7 +192,7 @@ void Optimizer::Impl::require_not_dead() const {
 }
 
 void Optimizer::Impl::require_same_shapes() const {
-  const std::string change = first_reshaped(table_);
+  const std::string change = first_reshaped(model());
   ZERO_REQUIRE(change.empty(), change);
 }
 
@@ -222,7 +226,7 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   ZERO_REQUIRE(weight >= 0 && weight <= kMaxWeight,
                "backward: the weight must lie between 0 and 2^40: " + std::to_string(weight));
   require_same_shapes();
-  const std::string refrozen = first_refrozen(table_);
+  const std::string refrozen = first_refrozen(model());
   ZERO_REQUIRE(refrozen.empty(), refrozen);
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
   reducer_->require_own_gradients();
@@ -289,7 +293,9 @@ void Optimizer::Impl::refresh_masters() {
   }
   guarded(kNothingChanged, [&] {
     queue_.drain();
+    if (image_) image_->download();
     broadcast_from_rank_0(*comm_, owners);
+    if (image_) image_->upload_all();
   });
   const auto refresh = [this] {
     parameter_update_.refresh_masters();
@@ -307,6 +313,7 @@ at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
   std::optional<double> scale = 1;
   at::Tensor result = guarded(kNothingChanged, [&] {
     queue_.drain();
+    if (image_) image_->download_changed();
     if (kind == StateKind::kGradient) scale = present_gradient_scale();
     return state_access_.gather(name, kind);
   });
@@ -333,7 +340,23 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   require_alive();
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
   require_same_shapes();
+  if (image_) image_->download_changed();
   state_access_.for_each_shard(kind, visit);
+  if (image_ && kind == StateKind::kMaster) image_->upload_all();
+}
+
+std::unique_ptr<HostImage> Optimizer::Impl::make_image(ParameterTable& table,
+                                                       const Layout& layout) {
+  return table.device.is_cpu() ? nullptr : std::make_unique<HostImage>(table, layout);
+}
+
+void Optimizer::Impl::add_device(MemoryReport& report) const {
+  report.host_image = image_->bytes();
+  report.landing = reducer_ ? reducer_->landing_bytes() : 0;
+  report.on_device = report.parameters + report.gradients + report.frozen;
+  for (const NamedTensor& buffer : buffers_) {
+    if (!buffer.tensor.is_cpu()) report.on_device += bytes_of(buffer.tensor);
+  }
 }
 
 MemoryReport Optimizer::Impl::memory() const {
@@ -341,13 +364,14 @@ MemoryReport Optimizer::Impl::memory() const {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     const ParameterSpec& spec = table_.specs[i];
     if (spec.alias_of >= 0) continue;
-    const at::Tensor& tensor = table_.tensors[i];
+    const at::Tensor& tensor = model().tensors[i];
     (spec.trainable ? report.parameters : report.frozen) += bytes_of(tensor);
     if (options_.stage() < 2 && spec.trainable) report.gradients += bytes_of(tensor);
   }
   for (const NamedTensor& buffer : buffers_) report.buffers += bytes_of(buffer.tensor);
   add_to_report(states_, report);
   report.staging = staging_.bytes();
+  if (image_) add_device(report);
   report.offload_ring = offload_ ? offload_->memory_bytes() : 0;
   report.offloaded = offload_ ? offload_->file_bytes() : 0;
   report.local_sums = reducer_ ? reducer_->local_bytes() : 0;

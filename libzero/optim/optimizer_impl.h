@@ -26,6 +26,7 @@
 #include "libzero/optim/gradient_reducer.h"
 #include "libzero/optim/group_clipping.h"
 #include "libzero/optim/group_options.h"
+#include "libzero/optim/host_image.h"
 #include "libzero/optim/label.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
@@ -95,13 +96,18 @@ class Optimizer::Impl {
   /// To observer and log.
   void tell_of_birth() const;
 
+  /// The tensors that backward and forward use.
+  ParameterTable& model() noexcept { return image_ ? image_->model() : table_; }
+  const ParameterTable& model() const noexcept { return image_ ? image_->model() : table_; }
+
   const Options options_;
   const RuleOptions defaults_;  // of group 0, at first
   const std::unique_ptr<UpdateRule> rule_;
   const std::vector<StateKind> kept_;  // beside the masters
-  ParameterTable table_;
+  ParameterTable table_;               // what is stepped: the model, or its image
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
+  const std::unique_ptr<HostImage> image_;  // null: the model lies in host memory
   LossScaler scaler_;
   ReplicaCheck replicas_;
   PresentGroups groups_;  // of the last step
@@ -154,6 +160,7 @@ class Optimizer::Impl {
   void update(float gradient_factor, const std::vector<OptionValues>& groups);
   std::optional<Failure> update_buckets(float gradient_factor,
                                         const std::vector<OptionValues>& groups);
+  static std::unique_ptr<HostImage> make_image(ParameterTable& table, const Layout& layout);
   /// Null unless state is offloaded. Collective then, unless content is another's: where one rank
   /// has no room, every rank throws its IoError.
   static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,
@@ -170,6 +177,8 @@ class Optimizer::Impl {
   static void gather_and_step(void* self, std::int32_t bucket);  ///< A Task's function.
   void submit_gather(std::int32_t bucket);
   void mark_parameters_changed();
+  void add_device(MemoryReport& report) const;
+  void upload(std::int32_t bucket);  ///< Where there is an image.
   /// See Options::checksum_every. `step` is the number of an applied step.
   void compare_replicas(std::int64_t step, const char* when);
   void drop_window();

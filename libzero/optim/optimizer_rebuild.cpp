@@ -109,6 +109,10 @@ void Optimizer::Impl::require_ready_to_rebuild(const PresentGroups& groups) cons
   ZERO_REQUIRE(calls_.empty(),
                "rebuild: in the middle of a window; call step() or zero_grad() first: " +
                    std::to_string(calls_.size()) + " backward calls since the last step");
+  ZERO_REQUIRE(!image_,
+               "rebuild: not yet for models on a GPU; save a checkpoint, and load it into an "
+               "optimizer of the changed model: " +
+                   model().specs.front().name + " is on " + model().device.str());
   replicas_.require_equal("rebuild");
 }
 
@@ -119,6 +123,10 @@ void Optimizer::Impl::plan_succession(Successor& next, const PresentGroups& grou
   Collective& comm = *checkpoint_comm_;
   BuildPlan plan = agree_on_plan(parameters, buffers, defaults_, options_, comm);
   all_or_none(comm, "rebuild: who keeps what", [&] {
+    ZERO_REQUIRE(plan.table.device.is_cpu(),
+                 "rebuild: the changed model must stay on the CPU; save a checkpoint, and load it "
+                 "into an optimizer of the model on its device: " +
+                     plan.table.device.str());
     next.plan = plan_rebuild(table_.specs, lost_rows(table_), plan.table.specs, options);
   });
   std::vector<std::string> facts = facts_of(next.plan, plan.table);

@@ -160,8 +160,8 @@ void Optimizer::Impl::require_reduced(const StepTally& tally) const {
 }
 
 StepTally Optimizer::Impl::vote(const std::vector<OptionValues>& groups, std::string fault) {
-  if (fault.empty()) fault = first_reshaped(table_);
-  if (fault.empty()) fault = first_refrozen(table_);
+  if (fault.empty()) fault = first_reshaped(model());
+  if (fault.empty()) fault = first_refrozen(model());
   if (fault.empty()) fault = fault_of(*rule_, groups, "step");
   label_.begin("step ").add(windows_ended_ + 1).add(" after ");
   label_.add(static_cast<std::int64_t>(calls_.size())).add(" backward calls");
@@ -279,6 +279,7 @@ void Optimizer::Impl::compare_replicas(std::int64_t step, const char* when) {
   if (!replicas_.is_due(step)) return;
   std::string difference;
   try {
+    if (image_) image_->download();  // what backward uses, not what it should use
     const std::vector<std::uint64_t> hashes = hashes_of_parameters(table_);
     difference = clock_.timed([&] { return difference_on_ranks(hashes, table_, *comm_); });
   } catch (const std::exception& error) {  // a rank that has its answer updates at once
@@ -315,6 +316,7 @@ std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
                                                        const std::vector<OptionValues>& groups) {
   begin_rule(groups);
   gradient_factor_ = gradient_factor;
+  if (image_) image_->download_changed(), image_->begin_update();
   for (std::size_t b = 0; b < states_.size(); ++b) {
     const auto bucket = static_cast<std::int32_t>(b);
     if (options_.stage() == 0) {
@@ -325,6 +327,7 @@ std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
     }
   }
   wait_for_gathers();
+  if (image_) image_->finish_update();
   mark_parameters_changed();
   return offload_ ? parameter_update_.finish_offloaded() : std::nullopt;
 }
@@ -337,19 +340,27 @@ void Optimizer::Impl::wait_for_gathers() {
 void Optimizer::Impl::gather_and_step(void* self, std::int32_t bucket) {
   auto& impl = *static_cast<Impl*>(self);
   impl.parameter_update_.gather_and_step_bucket(bucket, impl.gradient_factor_);
+  impl.upload(bucket);
 }
 
 void Optimizer::Impl::submit_gather(std::int32_t bucket) {
   queue_.submit({[](void* self, std::int32_t index) {
-                   static_cast<Impl*>(self)->parameter_update_.gather_bucket(index);
+                   auto& impl = *static_cast<Impl*>(self);
+                   impl.parameter_update_.gather_bucket(index);
+                   impl.upload(index);
                  },
                  this, bucket});
 }
 
+void Optimizer::Impl::upload(std::int32_t bucket) {
+  if (image_) image_->upload(bucket);
+}
+
 void Optimizer::Impl::mark_parameters_changed() {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
-    if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();
+    if (table_.specs[i].trainable) model().tensors[i].unsafeGetTensorImpl()->bump_version();
   }
+  if (image_) image_->remember();
 }
 
 }  // namespace zero

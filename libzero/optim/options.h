@@ -127,8 +127,9 @@ struct Options {
   /// (docs/determinism.md).
   TORCH_ARG(std::int64_t, checksum_every) = 0;
   /// Where masters of 16-bit parameters and moments lie: Offload::kDisk(folder) keeps them in
-  /// a file and a few blocks of them in memory, with the same bits (docs/offload.md). The kind must
-  /// be the same on every rank, the folder need not.
+  /// a file and a few blocks of them in memory, with the same bits (docs/offload.md). A model on a
+  /// GPU needs this or Offload::kHost (docs/gpu.md). The kind must be the same on every rank, the
+  /// folder need not.
   TORCH_ARG(Offload, offload) = {};
   /// How long ranks wait for one another in save(), load() and Checkpointer, so that a slow disk is
   /// not taken for a dead rank; where the communicator's own timeout is longer, that counts.

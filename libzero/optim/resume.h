@@ -44,9 +44,9 @@ struct LoadOptions {
   /// Parameters, buffers and states may have another floating dtype than the one that they were
   /// saved with.
   TORCH_ARG(bool, allow_dtype_change) = false;
-  /// Parameters may be trained now that were frozen (moments and step counts are 0), frozen that were trained
-  /// (they take their master's value), and apart that were tied (each takes the values and moments
-  /// of all).
+  /// Parameters may be trained now that were frozen (moments and step counts are 0), frozen that
+  /// were trained (they take their master's value), and apart that were tied (each takes the values
+  /// and moments of all).
   TORCH_ARG(bool, allow_changed_training) = false;
   /// Take masters, parameters and buffers alone, to start another training from them: moments and
   /// steps are 0, the loss scale begins anew, options of groups and the random state stay as they
