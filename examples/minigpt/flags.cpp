@@ -65,6 +65,12 @@ void declare_run(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads, "Threads per rank; part of what decides the bits")
       ->check(between(1, 1024))
       ->group(group);
+  app.add_option("--device", flags.device,
+                 "cpu, cuda (the GPU of the rank's number on its host), cuda:<number>, or auto: "
+                 "cuda where there is one")
+      ->group(group);
+  app.add_flag("--share-device", flags.share_device, "Let several ranks train on one GPU")
+      ->group(group);
   app.add_option("--eval-every", flags.eval_every, "Steps between validations; 0: none")
       ->check(at_least(0))
       ->group(group);
@@ -163,7 +169,8 @@ void declare_sharding(CLI::App& app, Flags& flags) {
       ->check(between(0, 2))
       ->group(group);
   app.add_option("--precision", flags.precision,
-                 "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")
+                 "Of parameters; auto: bf16 on a GPU and where the CPU has bf16 instructions, else "
+                 "fp32")
       ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))
       ->group(group);
   app.add_option("--autocast", flags.autocast,
