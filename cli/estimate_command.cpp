@@ -200,7 +200,7 @@ Command add_estimate_command(CLI::App& app) {
   choice("--wire", options->wire, {"fp32", "bf16"},
          "Of gradients between ranks: fp32, bf16 (default: the parameters')");
   choice("--offload", options->offload, {"none", "host", "disk"},
-         "Where masters and moments lie: none (default), host, disk");
+         "Where masters and moments lie: none (default), host (of a GPU), disk");
   choice("--recompute", options->recompute, {"none", "attention", "layers"},
          "What backward computes once more: none (default), attention, layers");
   parser->add_flag("--fused-attention", options->activations.fused_attention,

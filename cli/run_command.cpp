@@ -90,8 +90,9 @@ Command add_run_command(CLI::App& app, const std::vector<std::string>& program) 
       ->type_name("N")
       ->check(in_range(1, 4096));
   run->add_option("--backend", settings->backend,
-                  "How ranks talk: auto, shm, gloo (sets ZERO_BACKEND)")
-      ->type_name("NAME");
+                  "How ranks talk: auto, self, shm, gloo, nccl (sets ZERO_BACKEND)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "self", "shm", "gloo", "nccl"}).description(""));
   run->add_option("--threads", settings->threads,
                   "Threads of each rank (default 1); part of what makes runs repeatable")
       ->type_name("N")

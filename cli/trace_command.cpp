@@ -100,7 +100,7 @@ int merge(const Options& options) {
 Command add_trace_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* family = add_command(app, kFamily);
-  family->require_subcommand(1);
+  family->require_subcommand(0, 1);  // 1 would hide a mistyped command: see below
   CLI::App* parser = add_command(*family, kMerge);
   parser->add_option("OUT", options->out, "The file to write")
       ->required()
@@ -110,7 +110,10 @@ Command add_trace_command(CLI::App& app) {
       ->required()
       ->type_name("");
   parser->add_flag("--json", options->json, "Print JSON");
-  return {family, [options] { return merge(*options); }};
+  return {family, [family, parser, options] {
+            if (!parser->parsed()) throw CLI::RequiredError("A command of " + family->get_name());
+            return merge(*options);
+          }};
 }
 
 }  // namespace zero::cli

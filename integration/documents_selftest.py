@@ -91,6 +91,20 @@ class DocumentCommands(unittest.TestCase):
     def test_documents_without_any_block_are_an_error(self):
         self.assertEqual(run_docs("nothing to run\n")[0], 1)
 
+    def test_output_is_compared_line_by_line_in_order(self):
+        def judge(body, expected):
+            text = self.block("<!-- test: run -->", body) + self.block("<!-- test: output -->", expected, "text")
+            return run_docs(text)
+
+        body = "echo one; echo '[1] two and 2.5 MiB'; echo three"
+        for fine in ("one\nthree", "two and ... MiB", "three", "one\n...\nthree"):
+            self.assertEqual(judge(body, fine)[0], 0, fine)
+        for wrong, line in (("four", "four"), ("three\none", "one"), ("tw", "tw"), ("one\n...\n...\n...", "...")):
+            code, output = judge(body, wrong)
+            self.assertEqual((code, f"    {line}\n" in output), (1, True), output)
+        self.assertNotEqual(run_docs(self.block("<!-- test: output -->", "one", "text"))[0], 0)
+        self.assertEqual(judge("false", "one")[0], 1)
+
     def test_misspelt_and_stray_markers_are_errors(self):
         for text in (self.block("<!-- test: rnu -->", "true"), "<!-- test: run -->\nprose\n", "<!-- test: run -->\n",
                      self.block("<!-- test: run -->", "x", "cpp")):

@@ -116,6 +116,18 @@ class MiniGpt(unittest.TestCase):
         self.assertTrue(all(line["loss_scale"] == 1.0 for line in bf16))
         self.assertIn("bf16", out)
 
+    def test_autocast_changes_the_numbers_a_little_and_they_stay_equal_on_2_ranks(self):
+        plain = [line["loss"] for line in self.train(name="plain.jsonl")[0]]
+        log, out = self.train(["--autocast", "bf16"], name="alone.jsonl")
+        losses = [line["loss"] for line in log]
+        self.assertIn("fp32, products in bf16", out)
+        self.assertNotEqual(losses, plain)
+        for cast, loss in zip(losses, plain):
+            self.assertAlmostEqual(cast, loss, delta=0.02)
+        for extra in ([], ["--recompute"]):
+            log, _ = self.train(["--autocast", "bf16", *extra], world=2, name="two.jsonl")
+            self.assertEqual([line["loss"] for line in log], losses, extra)
+
     def test_it_says_which_precision_it_chose_and_generates_text(self):
         _, out = self.train(["--precision", "auto", "--sample", "40", "--steps", "2"])
         self.assertRegex(out, r"(bf16|fp32) \(auto: this CPU has")
@@ -140,6 +152,7 @@ class MiniGpt(unittest.TestCase):
         self.refuse(["--no-such-flag"], "--no-such-flag")
         self.refuse(["--steps", "many"], "--steps")
         self.refuse(["--precision", "fp8"], "--precision")
+        self.refuse(["--precision", "bf16", "--autocast", "bf16"], "--autocast needs --precision fp32")
         self.refuse(["--width", "33"], "--width", "--heads")
         self.refuse(["--lr", "-1"], "--lr")
         self.refuse(["--batch", "1000000000000"], "--batch", "1000000")

@@ -16,7 +16,7 @@ foreach(script equal_bits dead_rank minigpt mlp observe offload)
 endforeach()
 
 if(LIBZERO_WITH_HDF5)
-  foreach(script elastic resume restart leaving)
+  foreach(script elastic resume restart leaving resnet_cifar10)
     zero_integration_test(integration.${script} TIMEOUT 400
       COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py ${PROJECT_BINARY_DIR}/bin)
     set_tests_properties(integration.${script} PROPERTIES PROCESSORS 2)

@@ -186,8 +186,9 @@ class Growth(unittest.TestCase):
         self.assertIn("needs 20 GiB", report.Report({"ranks": piece}).blocks["growth"])
 
     def test_every_larger_run_is_a_prediction_with_a_verdict(self):
-        runs = [dict(growth.run_of("1 rank", None, growth.mlp(512), 1), parameters=p, buckets=1, wall_median=seconds)
-                for p, seconds in ((1e6, 1e-3), (1e7, 1e-2), (5e7, 5e-2), (2e8, 0.2), (9e8, 1.8))]  # the last is twice as slow
+        runs = [dict(growth.run_of("1 rank", None, growth.mlp(width), 1), parameters=p, buckets=1, wall_median=seconds)
+                for width, p, seconds in ((2048, 1e6, 1e-3), (2048, 1e7, 1e-2), (2048, 5e7, 5e-2), (2048, 2e8, 0.2), (2048, 9e8, 1.8),
+                                          (512, 3e7, 9.9), (4096, 3e8, 9.9))]  # the last of its width is twice as slow; other widths do not count
         made = report.Report({"parameters": {"part": "parameters", "figures": [], "runs": runs}})
         self.assertEqual({entry["id"]: entry["pass"] for entry in made.figures},
                          {"model.largest_error": False, "model.p200M.n1.a1": True, "model.p900M.n1.a1": False})

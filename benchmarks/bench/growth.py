@@ -1,6 +1,7 @@
 """Steps as the work grows: which runs are made, and what they cost in memory."""
 
 MEMORY_SHARE = 0.85  # of what is free
+MODEL_WIDTH = 2048  # of the runs that the model of a step is fitted on and has to predict: layers of another width differ in speed
 
 
 def mlp(hidden, depth=3):
@@ -23,8 +24,9 @@ def run_of(series, x, flags, ranks=2, accumulate=1, threads=False, parameters=0)
 
 
 def parameters(quick):
-    """Wider layers up to 4096, then more of them: models grow so, and one layer's gradient stays small beside the rest."""
-    shapes = [(1024, 3), (2048, 3), (4096, 3)] if quick else [(256, 3), (512, 3), (1024, 3), (2048, 3), (4096, 3), (4096, 10), (4096, 28), (4096, 56)]
+    """Wider layers up to 2048, then more of them: models grow so, and one layer's gradient stays small beside the rest."""
+    shapes = [(1024, 3), (2048, 3), (2048, 12)] if quick else [(256, 3), (512, 3), (1024, 3), (2048, 1), (2048, 3), (2048, 6), (2048, 12),
+                                                               (2048, 40), (2048, 112), (2048, 224)]
     return [run_of(f"{ranks} rank" + "s" * (ranks > 1), None, mlp(*shape), ranks, parameters=mlp_parameters(*shape))
             for shape in shapes for ranks in (1, 2)]
 

@@ -84,9 +84,10 @@ class Report:
                 self.append("growth", f"Not run: {run['series']}, `{' '.join(run['flags'])}`: {run['skipped']}\n")
 
     def model(self):
-        """Fitted on small runs of the MLP as processes; each larger one is a prediction."""
+        """Fitted on small runs of the MLP of one width, as processes; each larger one is a prediction."""
+        shape = growth.mlp(growth.MODEL_WIDTH)[:4]
         runs = [dict(run, seconds=run["wall_median"]) for part in ("parameters", "ranks", "accumulation") if part in self.pieces
-                for run in self.pieces[part].get("runs", []) if "wall_median" in run and "mlp" in run["flags"] and not run["threads"]]
+                for run in self.pieces[part].get("runs", []) if "wall_median" in run and run["flags"][:4] == shape and not run["threads"]]
         small, large = model.split(runs)
         if not small or not large:
             return []

@@ -17,7 +17,7 @@ int run(int argc, char** argv) {
 
   Figures figures;
   for (const int world_size : {1, 2}) figures.run({many_parameters(world_size)}, flags.rounds);
-  figures.run({observed_step()}, flags.rounds);
+  figures.run({observed_step(), exported_step()}, flags.rounds);
   figures.write(flags.output);
   return figures.exit_code();
 }

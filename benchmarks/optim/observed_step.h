@@ -8,4 +8,7 @@ namespace zero::benchmark {
 /// against windows of one that nobody observes.
 Comparison observed_step();
 
+/// The same, and what a trainer writes of each step.
+Comparison exported_step();
+
 }  // namespace zero::benchmark

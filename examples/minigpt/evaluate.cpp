@@ -42,9 +42,14 @@ std::vector<double> gather_in_order(const std::vector<double>& mine, zero::Colle
 
 }  // namespace
 
-torch::Tensor batch_of(const Windows& windows, const std::vector<std::int64_t>& indices) {
+torch::Device device_of(MiniGpt& model) {
+  return model->parameters().front().device();
+}
+
+torch::Tensor batch_of(const Windows& windows, const std::vector<std::int64_t>& indices,
+                       torch::Device device) {
   const auto rows = static_cast<std::int64_t>(indices.size());
-  return torch::tensor(windows.bytes(indices), torch::kLong).view({rows, -1});
+  return torch::tensor(windows.bytes(indices), torch::kLong).view({rows, -1}).to(device);
 }
 
 double evaluate(MiniGpt& model, const Windows& windows, zero::Collective& comm) {
@@ -59,8 +64,9 @@ double evaluate(MiniGpt& model, const Windows& windows, zero::Collective& comm) 
     std::vector<std::int64_t> indices(
         static_cast<std::size_t>(std::min(kEvaluationBatch, windows.count() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
-    sums[static_cast<std::size_t>(i)] = model->loss(batch_of(windows, indices)).item<double>() *
-                                        static_cast<double>(indices.size());
+    sums[static_cast<std::size_t>(i)] =
+        model->loss(batch_of(windows, indices, device_of(model))).item<double>() *
+        static_cast<double>(indices.size());
   }
   const std::vector<double> ordered = gather_in_order(sums, comm);
   return std::accumulate(ordered.begin(), ordered.end(), 0.0) /
@@ -75,7 +81,8 @@ std::string generate(MiniGpt& model, std::int64_t count, std::int64_t context, s
     const std::size_t length = std::min(tokens.size(), static_cast<std::size_t>(context));
     const std::vector<std::int64_t> recent(tokens.end() - static_cast<std::ptrdiff_t>(length),
                                            tokens.end());
-    const auto logits = model->forward(torch::tensor(recent, torch::kLong).unsqueeze(0));
+    const auto tokens_in = torch::tensor(recent, torch::kLong).unsqueeze(0).to(device_of(model));
+    const auto logits = model->forward(tokens_in).to(torch::kCPU);
     const auto last =
         logits.select(1, static_cast<std::int64_t>(length) - 1).to(torch::kFloat).squeeze(0);
     if (!torch::isfinite(last).all().item<bool>()) {

@@ -10,8 +10,12 @@
 
 namespace minigpt {
 
+/// Where the model lies.
+torch::Device device_of(MiniGpt& model);
+
 /// int64 [indices.size(), context + 1].
-torch::Tensor batch_of(const Windows& windows, const std::vector<std::int64_t>& indices);
+torch::Tensor batch_of(const Windows& windows, const std::vector<std::int64_t>& indices,
+                       torch::Device device);
 
 /// Collective: mean loss over all windows, in nats per byte. Ranks share the work; the sum runs in
 /// window order, so that the bits do not depend on world size.

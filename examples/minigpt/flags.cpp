@@ -65,6 +65,12 @@ void declare_run(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads, "Threads per rank; part of what decides the bits")
       ->check(between(1, 1024))
       ->group(group);
+  app.add_option("--device", flags.device,
+                 "cpu, cuda (the GPU of the rank's number on its host), cuda:<number>, or auto: "
+                 "cuda where there is one")
+      ->group(group);
+  app.add_flag("--share-device", flags.share_device, "Let several ranks train on one GPU")
+      ->group(group);
   app.add_option("--eval-every", flags.eval_every, "Steps between validations; 0: none")
       ->check(at_least(0))
       ->group(group);
@@ -163,8 +169,13 @@ void declare_sharding(CLI::App& app, Flags& flags) {
       ->check(between(0, 2))
       ->group(group);
   app.add_option("--precision", flags.precision,
-                 "Of parameters; auto: bf16 where the CPU has bf16 instructions, else fp32")
+                 "Of parameters; auto: bf16 on a GPU and where the CPU has bf16 instructions, else "
+                 "fp32")
       ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))
+      ->group(group);
+  app.add_option("--autocast", flags.autocast,
+                 "Matrix products in bf16, parameters stay in fp32: needs --precision fp32")
+      ->check(CLI::IsMember({"off", "bf16"}))
       ->group(group);
   app.add_option("--wire", flags.wire, "Of gradients between ranks; auto: as the parameters")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
@@ -227,6 +238,10 @@ std::string problem_of(const Flags& flags, int world_size) {
   const auto text = [](auto value) { return std::to_string(value); };
   if (std::string problem = problem_of_checkpoints(flags); !problem.empty()) return problem;
   if (std::string problem = problem_of_observation(flags); !problem.empty()) return problem;
+  if (flags.autocast != "off" && flags.precision != "fp32")
+    return "--autocast needs --precision fp32: 16-bit parameters multiply in 16 bits already; "
+           "--precision is " +
+           flags.precision;
   if (flags.width % flags.heads != 0) {
     return "--width must be a multiple of --heads: " + text(flags.width) + " and " +
            text(flags.heads);

@@ -18,6 +18,8 @@ struct Flags {
   std::int64_t steps = 400;
   std::int64_t stop_after = 0;  ///< 0: run to the end.
   int threads = 1;
+  std::string device = "cpu";
+  bool share_device = false;
   std::int64_t batch = 16;       ///< Sequences per step, over all ranks.
   std::int64_t micro_batch = 4;  ///< Sequences per backward call.
   std::string optimizer = "adamw";
@@ -33,6 +35,7 @@ struct Flags {
   double ema = 0;  ///< Decay; 0: no average is kept.
   int stage = 2;
   std::string precision = "auto";
+  std::string autocast = "off";
   std::string wire = "auto";
   double bucket_mib = 25.0;
   bool defer_reduction = false;

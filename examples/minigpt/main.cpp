@@ -37,7 +37,7 @@ int run(int argc, char** argv) {
   if (parsed.exit_code >= 0) return end_without_training(parsed, topology);
   const auto comm = zero::connect({.topology = topology});
   try {
-    minigpt::train(parsed.flags, comm);
+    minigpt::train(parsed.flags, topology.local_rank, comm);
   } catch (const zero::CommError&) {  // it has reached the others, or comes from them
     throw;
   } catch (const std::exception& error) {  // the others would hear only that this rank is gone

@@ -32,10 +32,11 @@ struct Precision {
   std::string explanation;
 };
 
-Precision precision_of(const std::string& flag) {
-  if (flag == "fp32") return {torch::kFloat, "fp32"};
+Precision precision_of(const std::string& flag, bool is_autocast, torch::Device device) {
+  if (flag == "fp32") return {torch::kFloat, is_autocast ? "fp32, products in bf16" : "fp32"};
   if (flag == "bf16") return {torch::kBFloat16, "bf16"};
   if (flag == "fp16") return {torch::kHalf, "fp16"};
+  if (!device.is_cpu()) return {torch::kBFloat16, "bf16 (auto: on a GPU)"};
   if (zero::cpu_has_bfloat16())
     return {torch::kBFloat16, "bf16 (auto: this CPU has bf16 instructions)"};
   return {torch::kFloat, "fp32 (auto: this CPU has no bf16 instructions)"};
@@ -72,12 +73,13 @@ zero::RuleOptions rule_of(const Flags& flags, double weight_decay) {
   return zero::AdamWOptions(flags.lr).betas({flags.beta1, flags.beta2}).weight_decay(weight_decay);
 }
 
-zero::Options optimizer_options(const Flags& flags) {
+zero::Options optimizer_options(const Flags& flags, torch::Device device) {
   zero::Options options;
   options.stage(flags.stage).clip_norm(flags.clip).checksum_every(flags.checksum_every);
   options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
   options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
   options.defer_reduction(flags.defer_reduction).ema(flags.ema);
+  if (!device.is_cpu()) options.offload(zero::Offload::kHost);
   if (!flags.offload_dir.empty()) options.offload(zero::Offload::kDisk(flags.offload_dir));
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
@@ -86,6 +88,13 @@ zero::Options optimizer_options(const Flags& flags) {
   };
   options.groups({{is_no_matrix, rule_of(flags, 0.0)}});
   return options;
+}
+
+/// Backward must lie outside of autocast's region.
+torch::Tensor loss_of(MiniGpt& model, const torch::Tensor& windows, const Flags& flags) {
+  std::optional<zero::Autocast> autocast;
+  if (flags.autocast == "bf16") autocast.emplace(torch::kCPU, torch::kBFloat16);
+  return model->loss(windows);
 }
 
 /// The rank's share of one step: micro-batch i of the global batch belongs to rank i mod size, and
@@ -98,37 +107,41 @@ void backward_of(zero::Optimizer& optimizer, MiniGpt& model, const Windows& wind
     const auto begin = samples.begin() + i * flags.micro_batch;
     const std::vector<std::int64_t> micro(begin, begin + flags.micro_batch);
     const zero::MicroBatchRandom random(flags.seed, optimizer.steps_taken(), i);
-    optimizer.backward(model->loss(batch_of(windows, micro)));
+    optimizer.backward(loss_of(model, batch_of(windows, micro, device_of(model)), flags));
   }
 }
 
 std::string introduction(const Flags& flags, const zero::Optimizer& optimizer,
-                         const Precision& precision, const zero::Collective& comm) {
+                         const Precision& precision, torch::Device device,
+                         const zero::Collective& comm) {
   std::int64_t elements = 0;
   for (const auto& parameter : optimizer.layout().parameters()) {
     if (parameter.alias_of < 0) elements += parameter.numel();
   }
-  char text[256];
+  const std::string place =
+      device.is_cpu() ? "" : " on " + device.str() + " with state in host memory";
+  char text[320];
   std::snprintf(text, sizeof text,
-                "minigpt: %.2f M parameters on %d rank%s (%s), stage %d, %s, %d thread%s a rank",
+                "minigpt: %.2f M parameters on %d rank%s (%s), stage %d, %s%s, %d thread%s a rank",
                 static_cast<double>(elements) / 1e6, comm.size(), comm.size() == 1 ? "" : "s",
                 std::string(comm.backend()).c_str(), flags.stage, precision.explanation.c_str(),
-                flags.threads, flags.threads == 1 ? "" : "s");
+                place.c_str(), flags.threads, flags.threads == 1 ? "" : "s");
   return text;
 }
 
 class Training {
  public:
-  Training(const Flags& flags, const std::shared_ptr<zero::Collective>& comm)
+  Training(const Flags& flags, torch::Device device, const std::shared_ptr<zero::Collective>& comm)
       : flags_(flags),
+        device_(device),
         comm_(comm),
         is_speaker_(comm->rank() == 0),
         data_(read_text(flags.data, flags.context)),
-        precision_(precision_of(flags.precision)),
-        model_(make_model(flags, precision_.dtype)),
+        precision_(precision_of(flags.precision, flags.autocast != "off", device)),
+        model_(make_model(flags, device, precision_.dtype)),
         observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
         optimizer_(*model_, rule_of(flags, flags.weight_decay),
-                   optimizer_options(flags).observer(observation_.observer()), comm),
+                   optimizer_options(flags, device).observer(observation_.observer()), comm),
         rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
         checkpoints_(flags, optimizer_, *comm, data_.training.count(),
@@ -149,7 +162,7 @@ class Training {
 
  private:
   void run_to_the_end() {
-    say(introduction(flags_, optimizer_, precision_, *comm_));
+    say(introduction(flags_, optimizer_, precision_, device_, *comm_));
     checkpoints_.begin();
     const bool is_fresh = optimizer_.steps_taken() == 0;
     observation_.begin(/*append=*/!is_fresh);
@@ -171,11 +184,11 @@ class Training {
     return optimizer_.ema_scope();
   }
 
-  static MiniGpt make_model(const Flags& flags, torch::Dtype dtype) {
+  static MiniGpt make_model(const Flags& flags, torch::Device device, torch::Dtype dtype) {
     torch::manual_seed(flags.seed);
     MiniGpt model(ModelOptions{flags.layers, flags.width, flags.heads, flags.context, flags.dropout,
                                flags.recompute});
-    model->to(dtype);
+    model->to(device, dtype);
     return model;
   }
 
@@ -226,8 +239,9 @@ class Training {
     observation_.step(
         {step, lr, seconds, tokens_per_second, result, flags_.log_samples ? &samples : nullptr});
     if (!is_speaker_) return;
-    progress_.show(step, result.loss, tokens_per_second, result.grad_norm,
-                   optimizer_.memory().total());
+    const zero::MemoryReport memory = optimizer_.memory();
+    progress_.show(step, result.loss, tokens_per_second, result.grad_norm, memory.total(),
+                   memory.on_device);
     if (!result.applied) say("step " + std::to_string(step) + " was skipped: " + result.reason);
   }
 
@@ -247,6 +261,7 @@ class Training {
   }
 
   const Flags& flags_;
+  torch::Device device_;
   std::shared_ptr<zero::Collective> comm_;
   bool is_speaker_;
   TextData data_;
@@ -261,9 +276,11 @@ class Training {
 
 }  // namespace
 
-void train(const Flags& flags, const std::shared_ptr<zero::Collective>& comm) {
+void train(const Flags& flags, int local_rank, const std::shared_ptr<zero::Collective>& comm) {
   at::set_num_threads(flags.threads);
-  Training(flags, comm).run();
+  const torch::Device device = zero::choose_device(flags.device, local_rank);
+  if (!flags.share_device) zero::require_own_devices(device, *comm);
+  Training(flags, device, comm).run();
 }
 
 }  // namespace minigpt

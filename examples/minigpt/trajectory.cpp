@@ -33,6 +33,7 @@ NamedValues values_of(const Flags& flags) {
           {"--momentum", text_of_number(flags.momentum)},
           {"--clip", text_of_number(flags.clip)},
           {"--ema", text_of_number(flags.ema)},
+          {"--autocast", flags.autocast},
           {"--wire", flags.wire},
           {"--dropout", text_of_number(flags.dropout)}};
 }

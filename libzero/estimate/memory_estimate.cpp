@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "libzero/base/arena.h"
 #include "libzero/base/error.h"
@@ -52,6 +53,7 @@ class Estimator {
       add_bucket(b);
     }
     if (options_.state == StatePlace::kDisk) report().offload_ring = ring_bytes();
+    if (options_.state == StatePlace::kHost) move_to_host();
     return result_;
   }
 
@@ -96,12 +98,35 @@ class Estimator {
   }
 
   void add_state(const StateArray& array, std::int64_t& kind) {
-    if (options_.state == StatePlace::kBeside) {
+    if (options_.state != StatePlace::kDisk) {
       kind += array.useful_bytes();
       report().alignment += array.alignment();
     } else {
       report().offloaded += array.size * kFp32;
     }
+  }
+
+  /// All but the model and its gradients, and what they have on the host once more: the image of
+  /// the parameters, and two buckets of gradients that come down.
+  void move_to_host() {
+    MemoryReport& r = report();
+    for (std::int64_t* const kind : {&r.accumulator, &r.master, &r.exp_avg, &r.exp_avg_sq,
+                                     &r.alignment, &r.block_sums, &r.staging}) {
+      r.offloaded += std::exchange(*kind, 0);
+    }
+    std::int64_t largest = 0;
+    for (const Bucket& bucket : layout_.buckets()) largest = std::max(largest, landing_of(bucket));
+    r.offloaded += r.parameters + 2 * largest;
+  }
+
+  /// Each gradient begins at a multiple of 64 bytes.
+  std::int64_t landing_of(const Bucket& bucket) const {
+    std::int64_t bytes = 0;
+    for (const std::int32_t p : bucket.parameters) {
+      const ParameterSpec& row = layout_.parameters()[static_cast<std::size_t>(p)];
+      bytes += (row.numel() * size_of(row.dtype) + 63) / 64 * 64;
+    }
+    return bytes;
   }
 
   /// The blocks of all three arrays that are in memory at the same time, and one more of one.

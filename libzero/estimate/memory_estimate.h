@@ -13,7 +13,7 @@ namespace zero {
 /// Where masters and moments lie.
 enum class StatePlace {
   kBeside,  ///< With the parameters.
-  kHost,    ///< In host memory, beside a device that has the rest.
+  kHost,    ///< In host memory, beside a GPU that has the model: all that a rank keeps for it.
   kDisk,    ///< In a file; a few blocks of it at a time in host memory.
 };
 
@@ -27,8 +27,8 @@ struct MemoryOptions {
 /// Bytes of rank 0, the fullest: slices are cut so that the last ranks may have less.
 struct MemoryEstimate {
   /// Equal to Optimizer::memory() after construction, to the byte, where state lies beside the
-  /// parameters. Elsewhere: `offloaded` without what fills up a file's pages, wherever it lies;
-  /// `offload_ring` at most, for a disk.
+  /// parameters. On a disk: `offloaded` without what fills up a file's pages, `offload_ring` at
+  /// most. On the host: total() is what memory() calls `on_device`, `offloaded` the rest.
   MemoryReport report;
   /// Gradients that wait in backward, at most: for their bucket's turn, and the one that autograd
   /// makes. `.grad` kept by stages 0 and 1 is in the report.

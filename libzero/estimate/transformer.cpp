@@ -17,7 +17,8 @@ void require_measure(const char* name, std::int64_t value, std::int64_t most) {
   ZERO_REQUIRE(value > 0 && value <= most,
                "estimate: a measure of the model is missing or out of "
                "range, give one of 1 to " +
-                   std::to_string(most) + ": " + name + " = " + std::to_string(value));
+                   std::to_string(most) + ": " + name + " = " + std::to_string(value) +
+                   (value == 0 ? " (missing)" : ""));
 }
 
 class Rows {

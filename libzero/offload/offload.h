@@ -24,10 +24,10 @@ class Offload {
  public:
   enum Place : std::uint8_t {
     kNone,  ///< Beside the model.
-    kHost,  ///< In the host's memory: the same where the model lies there too.
+    kHost,  ///< In the host's memory, also where the model lies on a GPU (docs/gpu.md).
   };
 
-  Offload(Place = kNone) {}  // NOLINT: .offload(Offload::kHost)
+  Offload(Place place = kNone) : on_host_(place == kHost) {}  // NOLINT: .offload(Offload::kHost)
 
   /// In one file a rank, made in `folder`, which must exist; ranks may name different ones. The
   /// file has no name from the beginning and is gone with the process, however that ends.
@@ -49,6 +49,7 @@ class Offload {
     return *this;
   }
 
+  bool on_host() const noexcept { return on_host_; }
   bool on_disk() const noexcept { return on_disk_; }
   /// Empty: not on a disk.
   const std::string& folder() const noexcept { return folder_; }
@@ -57,6 +58,7 @@ class Offload {
   const std::shared_ptr<IoCalls>& calls() const noexcept { return calls_; }
 
  private:
+  bool on_host_;
   bool on_disk_ = false;
   std::string folder_;
   OffloadSize size_;

@@ -48,15 +48,17 @@ std::string AdamWRule::fault_of(const OptionValues& values) const {
   return "";
 }
 
-void AdamWRule::begin_step(std::span<const OptionValues> groups, std::int64_t step) {
+void AdamWRule::begin_step(std::span<const OptionValues> classes,
+                           std::span<const std::int64_t> steps) {
   constants_.clear();
-  for (const OptionValues& group : groups) {
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const OptionValues& group = classes[i];
     constants_.push_back(adamw_constants({.lr = group[kLr],
                                           .beta1 = group[kBeta1],
                                           .beta2 = group[kBeta2],
                                           .eps = group[kEps],
                                           .weight_decay = group[kWeightDecay]},
-                                         step));
+                                         steps[i]));
   }
 }
 

@@ -17,7 +17,8 @@ class AdamWRule : public UpdateRule {
       const torch::optim::OptimizerOptions& options) const override;
   void assign(const OptionValues& values, torch::optim::OptimizerOptions& options) const override;
   std::string fault_of(const OptionValues& values) const override;
-  void begin_step(std::span<const OptionValues> groups, std::int64_t step) override;
+  void begin_step(std::span<const OptionValues> classes,
+                  std::span<const std::int64_t> steps) override;
   void step(std::int32_t group, const UpdateRun& run) const override;
 
  private:

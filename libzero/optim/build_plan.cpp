@@ -1,5 +1,7 @@
 #include "libzero/optim/build_plan.h"
 
+#include <ATen/DeviceAccelerator.h>
+
 #include <algorithm>
 #include <exception>
 #include <optional>
@@ -23,29 +25,43 @@ LossScaler make_scaler(const Layout& layout, const LossScalerOptions& options) {
   return has_float16(layout) ? scaler : LossScaler::disabled(options.max_consecutive_skips);
 }
 
+/// Masters and moments lie in host memory or on a disk, wherever the model does.
+void require_place_for_state(const ParameterTable& table, const Options& options) {
+  if (table.device.is_cpu()) return;
+  ZERO_REQUIRE(at::getAccelerator() == table.device.type(),
+               "model: parameters lie on a device that cannot train; move the model to the CPU or "
+               "a GPU: " +
+                   table.specs.front().name + " is on " + table.device.str());
+  ZERO_REQUIRE(options.offload().on_host() || options.offload().on_disk(),
+               "model: parameters lie on a GPU, where libzero cannot keep masters and moments; "
+               "construct the optimizer with Options().offload(Offload::kHost), which keeps them "
+               "in host memory: " +
+                   table.specs.front().name + " is on " + table.device.str());
+}
+
 BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
                      const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                      const Options& options) {
   std::unique_ptr<UpdateRule> rule = make_update_rule(defaults, options.groups());
   require_valid(*rule, defaults, options);
-  for (const NamedTensor& buffer : buffers) {
-    require_dense_on_host(buffer, "buffer");
-  }
   ParameterTable table = make_parameter_table(parameters, options.groups());
+  require_place_for_state(table, options);
+  for (const NamedTensor& buffer : buffers) require_dense(buffer, "buffer", table.device);
   Layout layout(table.specs,
                 {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()});
   ZERO_REQUIRE(!layout.buckets().empty(),
                "optimizer: the model has no trainable parameter; set requires_grad on what is to "
                "be trained");
   LossScaler scaler = make_scaler(layout, options.loss_scaler());
-  return {std::move(table), std::move(layout), std::move(scaler), std::move(rule), nullptr};
+  return {std::move(table), std::move(layout), std::move(scaler),
+          std::move(rule),  defaults,          nullptr};
 }
 
 }  // namespace
 
-BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
-                          const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
-                          const Options& options, Collective& comm) {
+BuildPlan agree_on_plan(const std::vector<NamedTensor>& parameters,
+                        const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
+                        const Options& options, Collective& comm) {
   std::optional<BuildPlan> plan;
   std::vector<std::string> facts;
   std::exception_ptr fault;
@@ -56,20 +72,30 @@ BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
     fault = std::current_exception();
     facts = {std::string("nothing that can be built: ") + error.what()};
   }
-  const std::shared_ptr<Collective> own = comm.split(/*color=*/0, /*key=*/comm.rank());
   try {
-    require_agreement(*own, facts);
+    require_agreement(comm, facts);
   } catch (const ContractError&) {
-    own->shutdown();
     if (fault) std::rethrow_exception(fault);
     throw;
   }
-  if (fault) {  // the same on every rank
-    own->shutdown();
-    std::rethrow_exception(fault);
-  }
-  plan->comm = own;
+  if (fault) std::rethrow_exception(fault);  // the same on every rank
   return *std::move(plan);
+}
+
+BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
+                          const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
+                          const Options& options, Collective& comm) {
+  const std::shared_ptr<Collective> own = comm.split(/*color=*/0, /*key=*/comm.rank());
+  try {
+    BuildPlan plan = agree_on_plan(parameters, buffers, defaults, options, *own);
+    plan.comm = own;
+    return plan;
+  } catch (const CommError&) {
+    throw;
+  } catch (...) {  // on every rank
+    own->shutdown();
+    throw;
+  }
 }
 
 }  // namespace zero

@@ -20,14 +20,20 @@ struct BuildPlan {
   Layout layout;
   LossScaler scaler;
   std::unique_ptr<UpdateRule> rule;
+  RuleOptions defaults;              ///< That it was made from, with the options' groups.
   std::shared_ptr<Collective> comm;  ///< Split off for the optimizer alone.
 };
 
-/// Collective. Checks model and options, splits a communicator off `comm` and compares with the
-/// other ranks. Where one rank has something that cannot be trained or an option out of range it
-/// throws what is wrong, and every other rank ContractError, naming that rank; where they disagree
-/// every rank throws ContractError with the first difference. In both cases `comm` can be used
-/// again.
+/// Collective over `comm`, which the plan does not take. Checks model and options and compares with
+/// the other ranks. Where one rank has something that cannot be trained or an option out of range
+/// it throws what is wrong, and every other rank ContractError, naming that rank; where they
+/// disagree every rank throws ContractError with the first difference.
+BuildPlan agree_on_plan(const std::vector<NamedTensor>& parameters,
+                        const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
+                        const Options& options, Collective& comm);
+
+/// Collective. Checks model and options, splits a communicator off `comm` and agrees on a plan
+/// over it. What agree_on_plan() throws passes through, and `comm` can be used again.
 BuildPlan make_build_plan(const std::vector<NamedTensor>& parameters,
                           const std::vector<NamedTensor>& buffers, const RuleOptions& defaults,
                           const Options& options, Collective& comm);

@@ -21,12 +21,27 @@ constexpr const char* kUnnamedRun = "run";
 constexpr DType kKnownDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt64,
                                   DType::kUInt8};
 
+/// Empty where the counter says it for all.
+std::vector<std::int64_t> applied_to_rows(const CheckpointSource& source, std::size_t rows) {
+  const std::vector<ParameterSpec>& specs = source.table.specs;
+  std::vector<std::int64_t> applied(rows, 0);
+  bool is_needed = false;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (!specs[i].trainable) continue;
+    const auto owner = specs[i].alias_of >= 0 ? static_cast<std::size_t>(specs[i].alias_of) : i;
+    applied[i] = source.steps_applied - source.begun[owner];
+    is_needed = is_needed || source.begun[owner] != 0;
+  }
+  return is_needed ? applied : std::vector<std::int64_t>();
+}
+
 CommonState make_common(const CheckpointSource& source, const TrainerState& trainer) {
   CommonState common;
   common.step = source.steps_taken;
   common.run_id = trainer.run_id.empty() ? kUnnamedRun : trainer.run_id;
   common.stage = source.stage;
   common.parameters = checkpoint_rows(source.table, source.buffers);
+  common.applied_steps = applied_to_rows(source, common.parameters.size());
   for (const OptionValues& group : source.groups)
     common.groups.push_back(named_options(source.rule, group));
   common.scaler = source.scaler;
@@ -144,13 +159,13 @@ class Views {
 
 /// Empty, or why this cannot be saved, whoever asks.
 std::string fault_of_model(const CheckpointSource& source) {
-  std::string fault = first_reshaped(source.table);
-  if (fault.empty()) fault = first_refrozen(source.table);
+  std::string fault = first_reshaped(source.model);
+  if (fault.empty()) fault = first_refrozen(source.model);
   if (fault.empty()) fault = fault_of(source.rule, source.groups, "save");
   for (const NamedTensor& buffer : source.buffers) {
     if (!fault.empty()) break;
     try {
-      require_dense_on_host(buffer, "buffer");
+      require_dense(buffer, "buffer", source.model.device);
     } catch (const ContractError& error) {
       fault = error.what();
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct CheckpointState {
 
 /// Where the parts of a CheckpointState lie.
 struct CheckpointSource {
-  const ParameterTable& table;
+  const ParameterTable& table;  ///< What is saved.
+  const ParameterTable& model;  ///< The model's own tensors: the same, unless they lie on a GPU.
   const std::vector<NamedTensor>& buffers;
   const Layout& layout;
   const std::vector<BucketState>& states;
@@ -42,6 +44,7 @@ struct CheckpointSource {
   int stage = 0;
   std::int64_t steps_taken = 0;
   std::int64_t steps_applied = 0;
+  std::span<const std::int64_t> begun = {};  ///< As in LoadPlan, of the table's rows.
   LossScalerState scaler;
   OffloadedState* offload = nullptr;  ///< Null: masters and moments lie in `states`.
   std::string refusal;  ///< Empty, or why there is nothing to save: then no memory is looked at.

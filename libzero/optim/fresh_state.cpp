@@ -265,7 +265,8 @@ void FreshState::put_in_place(LoadTarget& target) {
   for (Value& value : values_) {
     const at::Tensor& tensor = tensor_of(target, value.row);
     if (tensor.numel() == 0) continue;
-    const at::Tensor saved = at::from_blob(value.bytes.data(), tensor.sizes(), tensor.options());
+    const at::Tensor saved =
+        at::from_blob(value.bytes.data(), tensor.sizes(), tensor.options().device(at::kCPU));
     copy_into(tensor, saved);
   }
 }

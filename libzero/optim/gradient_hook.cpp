@@ -35,4 +35,12 @@ GradientHook::~GradientHook() {
   node_->del_post_hook(key_);
 }
 
+void GradientHook::reinstate(const at::Tensor& parameter) const {
+  torch::autograd::impl::set_grad_accumulator(parameter, node_);
+}
+
+void forget_accumulator(const at::Tensor& parameter) {
+  torch::autograd::impl::set_grad_accumulator(parameter, {});
+}
+
 }  // namespace zero

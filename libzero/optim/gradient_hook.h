@@ -26,9 +26,17 @@ class GradientHook {
   GradientHook(const GradientHook&) = delete;
   GradientHook& operator=(const GradientHook&) = delete;
 
+  /// The parameter refers to this hook's node again, after forget_accumulator().
+  void reinstate(const at::Tensor& parameter) const;
+
  private:
   std::shared_ptr<torch::autograd::Node> node_;
   std::uintptr_t key_;
 };
+
+/// The next hook on the parameter, and the next graph, get a node that knows its present shape: one
+/// that was made before the parameter was resized in place refuses gradients of the new shape.
+/// Hooks on the node before are not called any more.
+void forget_accumulator(const at::Tensor& parameter);
 
 }  // namespace zero

@@ -41,7 +41,8 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table,
       contributions_(table.specs.size()),
       reached_(table.specs.size(), false),
       versions_(table.specs.size(), 0),
-      sums_(table.specs.size()) {
+      sums_(table.specs.size()),
+      landing_(table.device.is_cpu() ? nullptr : std::make_unique<GradientLanding>(layout, table)) {
   for (std::size_t b = 0; b < bytes_of_.size(); ++b) {
     for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];
@@ -63,6 +64,14 @@ GradientReducer::~GradientReducer() {
     const bool is_kept = kept_[p].defined() && is_same_memory(gradient, kept_[p]);
     const bool is_held = holding_ && is_same_memory(gradient, contributions_[p].gradient);
     if (is_kept || is_held) gradient.reset();
+  }
+}
+
+void GradientReducer::reinstate_hooks() const {
+  auto hook = hooks_.begin();
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const std::int32_t parameter : bucket.parameters)
+      (*hook++)->reinstate(table_.tensors[static_cast<std::size_t>(parameter)]);
   }
 }
 
@@ -142,6 +151,7 @@ void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& arri
   }
   const bool is_first = !ready_[p];
   ready_[p] = reached_[p] = true;
+  if (landing_) landing_->note_stream(layout_.slot(parameter).bucket);
   if (hold_) return hold_gradient(parameter);
   if (options_.defer) return;
   take_gradient(parameter);
@@ -215,9 +225,17 @@ void GradientReducer::end_backward(bool expect_all) {
     holding_ = true;
     return;
   }
+  note_streams();
   settle_missing(expected_);
   queue_ready_buckets();
   holding_ = expected_ = false;
+}
+
+/// After backward LibTorch lets the present stream wait for all that gradients were written on.
+void GradientReducer::note_streams() {
+  if (!landing_) return;
+  for (std::size_t b = next_bucket_; b < missing_.size(); ++b)
+    landing_->note_stream(static_cast<std::int32_t>(b));
 }
 
 void GradientReducer::settle_missing(bool expect_all) {
@@ -244,6 +262,7 @@ void GradientReducer::queue_ready_buckets() {
       unpacked_bytes_ += bytes_of_[next_bucket_];
     }
     ++next_bucket_;
+    if (landing_) landing_->begin(bucket, contributions_, options_.keep_gradients);
     queue_.submit(
         {[](void* self, std::int32_t b) { static_cast<GradientReducer*>(self)->reduce_bucket(b); },
          this, bucket,
@@ -278,7 +297,7 @@ void GradientReducer::reduce_bucket(std::int32_t bucket) {
   // The next call of backward may begin once the last piece is packed.
   const CallName name = name_;
   const bool accumulate = reductions_ > 1;
-  const bool zero_after = options_.keep_gradients;
+  const bool zero_after = options_.keep_gradients && !landing_;
   bool is_counted = false;
   const auto release = [&] {
     for (const std::int32_t p : layout_.buckets()[static_cast<std::size_t>(bucket)].parameters)
@@ -288,6 +307,7 @@ void GradientReducer::reduce_bucket(std::int32_t bucket) {
   };
   try {
     const std::vector<BucketPiece>& pieces = reduction_.pieces(bucket);
+    if (landing_) landing_->await(bucket);
     reduction_.prepare(bucket, contributions_, zero_after);
     for (const BucketPiece& piece : pieces) {
       reduction_.pack(bucket, piece, contributions_, zero_after);
@@ -303,6 +323,7 @@ void GradientReducer::reduce_bucket(std::int32_t bucket) {
 }
 
 void GradientReducer::count_packed(std::int32_t bucket) noexcept {
+  if (landing_) landing_->release(bucket);
   {
     const std::lock_guard lock(room_mutex_);
     unpacked_bytes_ -= bytes_of_[static_cast<std::size_t>(bucket)];

@@ -17,6 +17,7 @@
 #include "libzero/layout/layout.h"
 #include "libzero/optim/bucket_reduction.h"
 #include "libzero/optim/gradient_hook.h"
+#include "libzero/optim/gradient_landing.h"
 #include "libzero/optim/local_sums.h"
 #include "libzero/optim/observer.h"
 #include "libzero/optim/parameter_table.h"
@@ -35,6 +36,8 @@ struct ReducerOptions {
 };
 
 /// Everything handed to the constructor must outlive the reducer. Used by the thread that trains.
+/// `table` is the model's own: where its tensors lie on an accelerator, gradients come down to the
+/// host before they are packed, and hooks run on a thread of autograd's.
 ///
 /// `.grad` of the parameters belongs to the reducer while it lives. With keep_gradients it is a
 /// tensor of the reducer's, zero between two calls of backward (a module's zero_grad() may take it
@@ -64,10 +67,16 @@ class GradientReducer {
   /// True while gradients of calls with `hold` wait for a call without.
   bool holds() const noexcept { return holding_; }
 
+  /// The parameters' hooks are this reducer's again, after another one's.
+  void reinstate_hooks() const;
+
   const BucketReduction& reduction() const noexcept { return reduction_; }
 
   /// Of sums that calls with `hold` needed.
   std::int64_t local_bytes() const { return sums_.bytes(); }
+
+  /// Of gradients on their way from an accelerator.
+  std::int64_t landing_bytes() const { return landing_ ? landing_->bytes() : 0; }
 
   /// First trainable parameter, in registration order, that received nothing in some backward since
   /// reset(); or -1.
@@ -100,6 +109,7 @@ class GradientReducer {
   void count_piece();
   void reduce_bucket(std::int32_t bucket);
   void count_packed(std::int32_t bucket) noexcept;
+  void note_streams();
   bool is_16_bit(std::int32_t parameter) const {
     return table_.specs[static_cast<std::size_t>(parameter)].dtype != DType::kFloat32;
   }
@@ -138,6 +148,7 @@ class GradientReducer {
   std::vector<bool> reached_;           // by parameter: one of them did
   std::vector<std::int64_t> versions_;  // by parameter: of its .grad when it was held
   LocalSums sums_;
+  std::unique_ptr<GradientLanding> landing_;  // null: gradients lie in host memory
   std::vector<std::unique_ptr<GradientHook>> hooks_;
 };
 

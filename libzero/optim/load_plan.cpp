@@ -24,9 +24,11 @@ class Planner {
     plan_.moments = !options_.weights_only();
     plan_.groups.resize(live_.groups.size());
     plan_.average = live_.average && plan_.moments;
+    plan_.begun.assign(live_.rows.size(), 0);
     plan_world();
     plan_steps();
     plan_rows();
+    plan_begun();
     const bool is_own_rule = plan_rule();
     if (is_own_rule) plan_states();
     plan_scaler();
@@ -61,26 +63,43 @@ class Planner {
         std::to_string(common_.step) + " taken, " + std::to_string(*applied) + " applied");
   }
 
-  /// One number for all parameters, wherever the checkpoint has it.
+  /// Of the optimizer; without a counter, of those parameters that took part in most.
   std::optional<std::int64_t> applied_steps() {
+    const auto found = common_.counters.find(std::string(kAppliedSteps));
+    if (found != common_.counters.end()) return found->second;
     if (common_.applied_steps.empty()) {
-      const auto found = common_.counters.find(std::string(kAppliedSteps));
-      if (found != common_.counters.end()) return found->second;
       differs("counter applied_steps: not in the checkpoint");
       return std::nullopt;
     }
-    std::optional<std::int64_t> applied;
+    std::int64_t most = 0;
     for (std::size_t i = 0; i < common_.parameters.size(); ++i) {
       const ParameterSpec& row = common_.parameters[i];
-      if (!row.trainable || row.alias_of >= 0) continue;
-      if (!applied) applied = common_.applied_steps[i];
-      if (*applied == common_.applied_steps[i]) continue;
-      differs("'" + row.name + "': " + std::to_string(common_.applied_steps[i]) +
-              " steps were applied to it and " + std::to_string(*applied) +
-              " to others; this optimizer counts for all alike");
-      return std::nullopt;
+      if (row.trainable && row.alias_of < 0) most = std::max(most, common_.applied_steps[i]);
     }
-    return applied.value_or(0);
+    return most;
+  }
+
+  /// Moments that begin at 0 begin with a count of 0.
+  void plan_begun() {
+    for (std::size_t i = 0; i < live_.rows.size(); ++i) {
+      if (!live_.rows[i].trainable || live_.rows[i].alias_of >= 0) continue;
+      const std::int32_t source = plan_.sources[i];
+      if (source < 0 || !saved_row(i).trainable || !plan_.moments) {
+        plan_.begun[i] = plan_.steps_applied;
+      } else if (!common_.applied_steps.empty()) {
+        plan_begun_of(i, common_.applied_steps[static_cast<std::size_t>(source)]);
+      }
+    }
+  }
+
+  void plan_begun_of(std::size_t row, std::int64_t applied) {
+    if (applied >= 0 && applied <= plan_.steps_applied) {
+      plan_.begun[row] = plan_.steps_applied - applied;
+      return;
+    }
+    differs("'" + live_.rows[row].name + "': " + std::to_string(applied) +
+            " steps were applied to it, of " + std::to_string(plan_.steps_applied) +
+            " that the optimizer made");
   }
 
   /// Whether it makes sense to compare what the rule brings with it.

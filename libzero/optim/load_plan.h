@@ -36,6 +36,8 @@ struct LoadPlan {
   std::vector<checkpoint::GroupOptions> groups;
   std::int64_t steps_taken = 0;
   std::int64_t steps_applied = 0;
+  /// For each row of the model: how many of these steps it took no part in, before its first.
+  std::vector<std::int64_t> begun;
   std::optional<LossScalerState> scaler;  ///< Nothing: it stays as it is.
   /// Why the checkpoint is refused, a line each; nothing may be loaded unless this is empty.
   std::vector<std::string> differences;

@@ -18,7 +18,7 @@ class LocalSums {
  public:
   explicit LocalSums(std::size_t parameters) : sums_(parameters), held_(parameters, false) {}
 
-  /// Adds a dense 16-bit tensor, in fp32, to the parameter's sum.
+  /// Adds a dense 16-bit tensor, of any device, in fp32, to the parameter's sum.
   void add(std::int32_t parameter, const at::Tensor& gradient);
 
   /// Null where nothing was added.

@@ -31,6 +31,12 @@ struct MemoryReport {
   std::int64_t frozen = 0;  ///< Parameters without gradient.
   std::int64_t buffers = 0;
 
+  // Where the model lies on a GPU:
+  std::int64_t host_image = 0;  ///< The trainable parameters once more, in host memory.
+  std::int64_t landing = 0;  ///< Gradients on their way to the host: two buckets, in host memory.
+  /// What of total() lies in the GPU's memory; the rest lies in the host's.
+  std::int64_t on_device = 0;
+
   /// On the disk, not in memory: in no sum. Masters and moments, and what fills up pages.
   std::int64_t offloaded = 0;
 
@@ -41,7 +47,7 @@ struct MemoryReport {
   }
   std::int64_t total() const noexcept {
     return by_formula() + alignment + block_sums + staging + offload_ring + local_sums + frozen +
-           buffers;
+           buffers + host_image + landing;
   }
 };
 

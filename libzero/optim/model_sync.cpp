@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <type_traits>
 
@@ -45,6 +46,30 @@ void add_scaler_facts(const LossScalerOptions& scaler, std::vector<std::string>&
   facts.push_back("option loss_scaler max_consecutive_skips " + text(scaler.max_consecutive_skips));
 }
 
+void require_valid_clipping(const Options& options) {
+  const auto require_limit = [](double limit, const std::string& name) {
+    ZERO_REQUIRE(std::isfinite(limit) && limit >= 0,
+                 "optimizer: " + name +
+                     " must be finite and at least 0 (0 turns clipping off): " + text(limit));
+  };
+  require_limit(options.clip_norm(), "clip_norm");
+  require_limit(options.clip_value(), "clip_value");
+  bool clips_norm = options.clip_norm() > 0;
+  for (std::size_t i = 0; i < options.groups().size(); ++i) {
+    require_limit(options.groups()[i].clip_norm, "clip_norm of group " + text(i + 1));
+    clips_norm = clips_norm || options.groups()[i].clip_norm > 0;
+  }
+  if (options.clip_value() == 0) return;
+  ZERO_REQUIRE(
+      options.clip_value() >= std::numeric_limits<float>::min() &&
+          options.clip_value() <= std::numeric_limits<float>::max(),
+      "optimizer: clip_value must be a normal number as a float32: " + text(options.clip_value()));
+  ZERO_REQUIRE(!clips_norm,
+               "optimizer: clip_value together with a clip_norm is not defined; leave one of them "
+               "at 0: clip_value " +
+                   text(options.clip_value()));
+}
+
 void require_valid_group(const UpdateRule& rule, const RuleOptions& options,
                          const std::string& group) {
   const std::string fault = rule.fault_of(rule.values_of(base_of(options)).value());
@@ -69,10 +94,13 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
   facts.push_back("update rule " + std::string(rule.name()));
   facts.push_back("group 0: " + text_of(defaults));
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
-    facts.push_back("group " + text(i + 1) + ": " + text_of(options.groups()[i].options));
+    facts.push_back("group " + text(i + 1) + ": " + text_of(options.groups()[i].options) +
+                    " clip_norm " + text(options.groups()[i].clip_norm));
   }
   facts.push_back("option stage " + text(options.stage()));
   facts.push_back("option clip_norm " + text(options.clip_norm()));
+  facts.push_back("option clip_value " + text(options.clip_value()));
+  facts.push_back("option group_norms " + text(static_cast<int>(options.group_norms())));
   facts.push_back(std::string("option wire ") +
                   (options.wire() ? c10::toString(*options.wire()) : "of the parameter"));
   facts.push_back("option ema " + text(options.ema()));
@@ -96,7 +124,7 @@ void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& ten
   for (const NamedTensor& item : tensors) {
     if (item.tensor.numel() == 0) continue;
     const at::Tensor target = without_repeats(item.tensor.detach(), item.tensor.strides());
-    at::Tensor contiguous = target.contiguous();
+    at::Tensor contiguous = target.to(at::kCPU).contiguous();
     comm.broadcast(
             {contiguous.data_ptr(), static_cast<std::int64_t>(contiguous.nbytes()), DType::kUInt8},
             0, "initial value of " + item.name)
@@ -140,9 +168,7 @@ void require_valid(const UpdateRule& rule, const RuleOptions& defaults, const Op
   ZERO_REQUIRE(options.checkpoint_timeout().count() > 0,
                "optimizer: checkpoint_timeout must be longer than nothing: " +
                    text(options.checkpoint_timeout().count()) + " ms");
-  ZERO_REQUIRE(std::isfinite(options.clip_norm()) && options.clip_norm() >= 0,
-               "optimizer: clip_norm must be finite and at least 0 (0 turns clipping off): " +
-                   text(options.clip_norm()));
+  require_valid_clipping(options);
   ZERO_REQUIRE(!options.wire() || *options.wire() == at::kFloat || *options.wire() == at::kBFloat16,
                std::string("optimizer: wire must be torch::kFloat or torch::kBFloat16: ") +
                    c10::toString(options.wire().value_or(at::kFloat)));

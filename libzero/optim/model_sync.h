@@ -19,11 +19,11 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
                                      const UpdateRule& rule, const RuleOptions& defaults,
                                      const Options& options);
 
-/// Collective: overwrites the tensors with rank 0's values, whatever their dtype and strides; they
-/// may be expanded.
+/// Collective: overwrites the tensors with rank 0's values, whatever their dtype, strides and
+/// device; they may be expanded.
 void broadcast_from_rank_0(Collective& comm, const std::vector<NamedTensor>& tensors);
 
-/// Overwrites `tensor`, which may be expanded, with a contiguous one of its shape.
+/// Overwrites `tensor`, which may be expanded, with a contiguous one of its shape, of any device.
 void copy_into(const at::Tensor& tensor, const at::Tensor& contiguous);
 
 /// Throws ContractError naming the option for values out of range.

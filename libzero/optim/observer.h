@@ -80,7 +80,8 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
-  /// Before anything else, from the optimizer's constructor, which passes on what it throws.
+  /// Before anything else, from the optimizer's constructor, which passes on what it throws, and
+  /// again from rebuild(), which is done then: buckets are others from here on.
   virtual void begin(const OptimizerFacts& facts) = 0;
 
   /// Something has ended, in order of ends within its lane. On that lane's thread: two calls may

@@ -19,13 +19,7 @@ std::unique_ptr<torch::optim::OptimizerOptions> copy_of(const RuleOptions& optio
 /// For LibTorch's schedulers: the trainable tensors of one group beside its options.
 torch::optim::OptimizerParamGroup make_group(const ParameterTable& table, std::int32_t group,
                                              const RuleOptions& options) {
-  std::vector<at::Tensor> tensors;
-  for (std::size_t i = 0; i < table.specs.size(); ++i) {
-    const ParameterSpec& spec = table.specs[i];
-    if (spec.trainable && spec.alias_of < 0 && spec.group == group)
-      tensors.push_back(table.tensors[i]);
-  }
-  return {std::move(tensors), copy_of(options)};
+  return {tensors_of_group(table, group), copy_of(options)};
 }
 
 }  // namespace
@@ -41,11 +35,11 @@ Optimizer::Optimizer(const std::vector<NamedTensor>& parameters,
   ZERO_REQUIRE(comm != nullptr,
                "optimizer: the communicator is null; pass the result of zero::connect()");
   impl_ = std::make_unique<Impl>(make_build_plan(parameters, buffers, defaults, options, *comm),
-                                 buffers, options);
-  add_param_group(make_group(impl_->table_, 0, defaults));
+                                 buffers, options, stop_requested_, Impl::Content::kOfRank0);
+  add_param_group(make_group(impl_->model(), 0, defaults));
   for (std::size_t i = 0; i < options.groups().size(); ++i) {
     add_param_group(
-        make_group(impl_->table_, static_cast<std::int32_t>(i + 1), options.groups()[i].options));
+        make_group(impl_->model(), static_cast<std::int32_t>(i + 1), options.groups()[i].options));
   }
 }
 
@@ -151,7 +145,7 @@ bool CheckpointAccess::is_dead() const {
   return optimizer_.impl_->is_dead();
 }
 void Optimizer::request_stop() noexcept {
-  impl_->stop_requested_.store(true);
+  stop_requested_.store(true);
 }
 void Optimizer::shutdown() {
   impl_->shutdown();

@@ -16,6 +16,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@
 #include "libzero/optim/memory_report.h"
 #include "libzero/optim/named_tensors.h"
 #include "libzero/optim/options.h"
+#include "libzero/optim/rebuild.h"
 #include "libzero/optim/resume.h"
 #include "libzero/optim/state_kind.h"
 #include "libzero/optim/step_result.h"
@@ -62,9 +64,12 @@ struct ShardView {
 ///
 /// `.grad` of the parameters belongs to the Optimizer while it lives; what lies there at
 /// construction is dropped. A module's zero_grad() does no harm; a `.grad` set by hand makes the
-/// next backward() throw ContractError. Parameters may get new memory or values, but no other
-/// shape, dtype, device or requires_grad: backward(), step() and whatever else needs them throw
-/// ContractError naming the parameter, step() on every rank.
+/// next backward() throw ContractError. Parameters may get new memory or values; after another
+/// shape, dtype, device or requires_grad backward(), step() and whatever else needs them throw
+/// ContractError naming the parameter, step() on every rank, until rebuild() was called.
+///
+/// The model may lie on a GPU, all of it on one, with Options::offload on the host or a disk
+/// (docs/gpu.md): what is handed out, gather()'s tensors for one, lies in host memory.
 ///
 /// Errors. ContractError: nothing was changed, but the gradients of the present window are dropped
 /// where the ranks disagreed. CommError: the optimizer is dead; every later call but those that
@@ -167,6 +172,32 @@ class Optimizer : public torch::optim::Optimizer {
   /// everybody's and as masters. An average (Options::ema) begins anew from them.
   void refresh_masters();
 
+  /// Collective: after parameters of the model were frozen, unfrozen, added, removed or resized, or
+  /// buffers were, the optimizer is as if it had been saved, built anew on the changed model and
+  /// loaded, bit for bit (docs/concepts.md). Between a step() and the next backward().
+  ///
+  /// State is kept by name: a parameter that was trained before and is now, under the same name and
+  /// with the same shape, keeps value, master, moments and the number of steps that it took part
+  /// in, whichever tensor, dtype or group it is of now. All others that are trained now start
+  /// fresh, from rank 0's value in the model, with moments and a step count of 0: those that were
+  /// added, resized, frozen until now (freezing lets go of the moments), or named in `options`.
+  /// Frozen parameters and buffers become rank 0's. Groups are asked for each parameter again and
+  /// keep their present options, and so do schedules that drive them. Step counts, loss scale and
+  /// random state stay; the gradients of the last window are dropped. layout() is another one
+  /// afterwards.
+  ///
+  /// Holds the state before and after at once, each rank its own share. Everything is compared and
+  /// brought before anything is changed: after ContractError, IoError and others, which every rank
+  /// throws alike, the optimizer is as it was. ContractError in the middle of a window, if models
+  /// or options differ between ranks, naming the first parameter that does, and for what the
+  /// constructor refuses. CommError kills the optimizer.
+  RebuildReport rebuild(const torch::nn::Module& model, const RebuildOptions& options = {});
+
+  /// The same for tensors that no module owns.
+  RebuildReport rebuild(const std::vector<NamedTensor>& parameters,
+                        const std::vector<NamedTensor>& buffers,
+                        const RebuildOptions& options = {});
+
   /// Collective: rank 0 reads a .safetensors file, or a *.safetensors.index.json beside its parts,
   /// and every rank's parameters and buffers become what it holds; rank 0's arguments count. The
   /// masters of 16-bit parameters become the file's values in full float32 precision, the
@@ -254,6 +285,8 @@ class Optimizer : public torch::optim::Optimizer {
  private:
   friend class CheckpointAccess;
   class Impl;
+  std::atomic<bool> stop_requested_ = false;
+  static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler sets it
   std::unique_ptr<Impl> impl_;
 };
 

@@ -12,7 +12,7 @@ EmaScope Optimizer::Impl::ema_scope() {
   std::vector<at::Tensor> parameters;
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     if (table_.specs[i].trainable && table_.specs[i].alias_of < 0)
-      parameters.push_back(table_.tensors[i]);
+      parameters.push_back(model().tensors[i]);
   }
   EmaScope scope(std::move(parameters), holds_average_);  // puts the weights back if this throws
   guarded(kNothingChanged, [this] { put_average(); });

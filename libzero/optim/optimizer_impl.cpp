@@ -43,6 +43,12 @@ ReducerOptions reducer_options(const Options& options) {
           .observer = options.observer().get()};
 }
 
+bool wants_group_norms(const Options& options) {
+  return options.group_norms() ||
+         std::any_of(options.groups().begin(), options.groups().end(),
+                     [](const ParameterGroup& group) { return group.clip_norm > 0; });
+}
+
 std::vector<StateKind> kept_of(const UpdateRule& rule, const Options& options) {
   std::vector<StateKind> kept(rule.moments().begin(), rule.moments().end());
   if (options.ema() > 0) kept.push_back(StateKind::kEma);
@@ -56,19 +62,23 @@ std::int64_t bytes_of(const at::Tensor& tensor) {
 }  // namespace
 
 Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
-                      const Options& options)
+                      const Options& options, const std::atomic<bool>& stop_requested,
+                      Content content)
     : options_(options),
+      defaults_(plan.defaults),
       rule_(std::move(plan.rule)),
       kept_(kept_of(*rule_, options)),
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
+      image_(make_image(table_, layout_)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
+      stop_requested_(&stop_requested),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(), kept_,
                                  options.offload().on_disk())),
-      offload_(make_offload(options_, layout_, states_, *comm_)),
+      offload_(make_offload(options_, layout_, states_, *comm_, content)),
       staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
                              comm_->size())),
       clock_(options.observer().get()),
@@ -78,12 +88,39 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       state_access_(layout_, table_, states_, *comm_, offload_.get()),
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
+  set_begun(std::vector<std::int64_t>(table_.specs.size(), 0));
+  if (wants_group_norms(options_)) {
+    group_limits_.push_back(0);
+    for (const ParameterGroup& group : options_.groups()) group_limits_.push_back(group.clip_norm);
+    group_squares_.resize(group_limits_.size());
+  }
+  parameter_update_.clip_values(static_cast<float>(options_.clip_value()));
+  if (content == Content::kOfAnother) {
+    shut_down_ = true;  // nothing of the communicators is its own until it succeeds
+    return;
+  }
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  reducer_.emplace(layout_, table_,
+  make_reducer();
+  tell_of_birth();
+}
+
+void Optimizer::Impl::make_reducer() {
+  reducer_.emplace(layout_, model(),
                    BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
                                    wire_dtypes(layout_, options_)),
                    queue_, reducer_options(options_));
+}
+
+/// `begun`: of the table's rows, and maybe more.
+void Optimizer::Impl::set_begun(std::vector<std::int64_t> begun) {
+  begun_ = std::move(begun);
+  UpdateClasses classes = make_update_classes(table_.specs, begun_, options_.groups().size() + 1);
+  table_.classes = std::move(classes.of_row);
+  classes_ = std::move(classes.all);
+}
+
+void Optimizer::Impl::tell_of_birth() const {
   tell_observer();
   say(LogLevel::kInfo,
       "optimizer: stage " + std::to_string(options_.stage()) + " on " +
@@ -91,6 +128,9 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
           std::to_string(layout_.parameters().size()) + " parameters in " +
           std::to_string(layout_.buckets().size()) + " buckets, " +
           std::to_string(memory().total()) + " bytes on this rank" +
+          (!image_ ? ""
+                   : ", " + std::to_string(memory().on_device) + " of them on " +
+                         model().device.str()) +
           (!offload_ ? ""
                      : ", " + std::to_string(offload_->file_bytes()) + " on the disk in " +
                            offload_->name()) +
@@ -152,7 +192,7 @@ void Optimizer::Impl::require_not_dead() const {
 }
 
 void Optimizer::Impl::require_same_shapes() const {
-  const std::string change = first_reshaped(table_);
+  const std::string change = first_reshaped(model());
   ZERO_REQUIRE(change.empty(), change);
 }
 
@@ -186,7 +226,7 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   ZERO_REQUIRE(weight >= 0 && weight <= kMaxWeight,
                "backward: the weight must lie between 0 and 2^40: " + std::to_string(weight));
   require_same_shapes();
-  const std::string refrozen = first_refrozen(table_);
+  const std::string refrozen = first_refrozen(model());
   ZERO_REQUIRE(refrozen.empty(), refrozen);
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
   reducer_->require_own_gradients();
@@ -253,7 +293,9 @@ void Optimizer::Impl::refresh_masters() {
   }
   guarded(kNothingChanged, [&] {
     queue_.drain();
+    if (image_) image_->download();
     broadcast_from_rank_0(*comm_, owners);
+    if (image_) image_->upload_all();
   });
   const auto refresh = [this] {
     parameter_update_.refresh_masters();
@@ -271,6 +313,7 @@ at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
   std::optional<double> scale = 1;
   at::Tensor result = guarded(kNothingChanged, [&] {
     queue_.drain();
+    if (image_) image_->download_changed();
     if (kind == StateKind::kGradient) scale = present_gradient_scale();
     return state_access_.gather(name, kind);
   });
@@ -297,7 +340,23 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   require_alive();
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
   require_same_shapes();
+  if (image_) image_->download_changed();
   state_access_.for_each_shard(kind, visit);
+  if (image_ && kind == StateKind::kMaster) image_->upload_all();
+}
+
+std::unique_ptr<HostImage> Optimizer::Impl::make_image(ParameterTable& table,
+                                                       const Layout& layout) {
+  return table.device.is_cpu() ? nullptr : std::make_unique<HostImage>(table, layout);
+}
+
+void Optimizer::Impl::add_device(MemoryReport& report) const {
+  report.host_image = image_->bytes();
+  report.landing = reducer_ ? reducer_->landing_bytes() : 0;
+  report.on_device = report.parameters + report.gradients + report.frozen;
+  for (const NamedTensor& buffer : buffers_) {
+    if (!buffer.tensor.is_cpu()) report.on_device += bytes_of(buffer.tensor);
+  }
 }
 
 MemoryReport Optimizer::Impl::memory() const {
@@ -305,13 +364,14 @@ MemoryReport Optimizer::Impl::memory() const {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     const ParameterSpec& spec = table_.specs[i];
     if (spec.alias_of >= 0) continue;
-    const at::Tensor& tensor = table_.tensors[i];
+    const at::Tensor& tensor = model().tensors[i];
     (spec.trainable ? report.parameters : report.frozen) += bytes_of(tensor);
     if (options_.stage() < 2 && spec.trainable) report.gradients += bytes_of(tensor);
   }
   for (const NamedTensor& buffer : buffers_) report.buffers += bytes_of(buffer.tensor);
   add_to_report(states_, report);
   report.staging = staging_.bytes();
+  if (image_) add_device(report);
   report.offload_ring = offload_ ? offload_->memory_bytes() : 0;
   report.offloaded = offload_ ? offload_->file_bytes() : 0;
   report.local_sums = reducer_ ? reducer_->local_bytes() : 0;

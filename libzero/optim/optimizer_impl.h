@@ -4,7 +4,8 @@
 /// together. optimizer_impl.cpp holds the window (backward and what surrounds it),
 /// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
 /// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere,
-/// optimizer_offload.cpp what can go wrong with state on a disk, optimizer_ema.cpp the average.
+/// optimizer_rebuild.cpp how one optimizer takes another's place, optimizer_offload.cpp what can go
+/// wrong with state on a disk, optimizer_ema.cpp the average.
 
 #include <atomic>
 #include <cstdint>
@@ -23,23 +24,34 @@
 #include "libzero/optim/comm_clock.h"
 #include "libzero/optim/fresh_state.h"
 #include "libzero/optim/gradient_reducer.h"
+#include "libzero/optim/group_clipping.h"
 #include "libzero/optim/group_options.h"
+#include "libzero/optim/host_image.h"
 #include "libzero/optim/label.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
+#include "libzero/optim/rebuild.h"
 #include "libzero/optim/replica_check.h"
 #include "libzero/optim/shard_state.h"
 #include "libzero/optim/state_access.h"
+#include "libzero/optim/state_arrays.h"
 #include "libzero/optim/step_vote.h"
 #include "libzero/optim/task_queue.h"
+#include "libzero/optim/update_classes.h"
 #include "libzero/optim/update_rule.h"
 
 namespace zero {
 
 class Optimizer::Impl {
  public:
-  Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, const Options& options);
+  enum class Content {
+    kOfRank0,    ///< Collective: every rank's model becomes rank 0's, and masters its parameters.
+    kOfAnother,  ///< No collective: make_successor() and succeed() bring it, and tell of it.
+  };
+  /// `stop_requested` must outlive this.
+  Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, const Options& options,
+       const std::atomic<bool>& stop_requested, Content content);
   ~Impl();
 
   /// The options of `face`'s groups; `what` begins the fault.
@@ -74,19 +86,34 @@ class Optimizer::Impl {
   };
   LoadReport load(Optimizer& face, const LoadSource& source, const LoadOptions& options);
 
+  /// An optimizer that is to take this one's place, and what is left to be done then.
+  struct Successor;
+  /// Collective. This one is as it was, whatever is thrown.
+  Successor make_successor(const Optimizer& face, const std::vector<NamedTensor>& parameters,
+                           const std::vector<NamedTensor>& buffers, const RebuildOptions& options);
+  /// Collective, on the successor once it is in place; `before` is done for then.
+  void succeed(Impl& before, Optimizer& face, Successor& rest);
+  /// To observer and log.
+  void tell_of_birth() const;
+
+  /// The tensors that backward and forward use.
+  ParameterTable& model() noexcept { return image_ ? image_->model() : table_; }
+  const ParameterTable& model() const noexcept { return image_ ? image_->model() : table_; }
+
   const Options options_;
+  const RuleOptions defaults_;  // of group 0, at first
   const std::unique_ptr<UpdateRule> rule_;
   const std::vector<StateKind> kept_;  // beside the masters
-  ParameterTable table_;
+  ParameterTable table_;               // what is stepped: the model, or its image
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
+  const std::unique_ptr<HostImage> image_;  // null: the model lies in host memory
   LossScaler scaler_;
   ReplicaCheck replicas_;
   PresentGroups groups_;  // of the last step
   std::int64_t steps_applied_ = 0;
   std::int64_t windows_ended_ = 0;  // applied or skipped
-  std::atomic<bool> stop_requested_ = false;
-  static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler sets it
+  const std::atomic<bool>* const stop_requested_;
 
  private:
   static constexpr const char* kParametersMixed =
@@ -95,6 +122,9 @@ class Optimizer::Impl {
 
   static constexpr const char* kHalfLoaded =
       "a checkpoint was put in place in part, start again and load it";
+
+  static constexpr const char* kHalfRebuilt =
+      "the optimizer was rebuilt in part, start again from a checkpoint";
 
   void require_alive() const;
   void require_not_dead() const;
@@ -108,20 +138,34 @@ class Optimizer::Impl {
   void wait_for_gathers();
   StepResult end_window(const std::vector<OptionValues>& groups, std::string fault);
   void find_nonfinite(StepVote& vote) const;
+  void sum_groups();
+  Decision decide_step(const StepTally& tally);
   void require_sound_window(const StepTally& tally, const std::string& fault,
                             const std::vector<OptionValues>& groups);
   void require_reduced(const StepTally& tally) const;
   StepTally vote(const std::vector<OptionValues>& groups, std::string fault);
   void end_forward();
   void run_autograd(const at::Tensor& loss, std::int64_t weight, bool hold);
+  void set_begun(std::vector<std::int64_t> begun);
+  void make_reducer();
+  StateArrays state_arrays();
+  void require_ready_to_rebuild(const PresentGroups& groups) const;
+  void plan_succession(Successor& next, const PresentGroups& groups,
+                       const std::vector<NamedTensor>& parameters,
+                       const std::vector<NamedTensor>& buffers, const RebuildOptions& options);
+  void fill(Successor& next);
+  void take_over(Impl& before) noexcept;
+  void synchronize(Successor& rest);
+  void begin_rule(const std::vector<OptionValues>& groups);
   void update(float gradient_factor, const std::vector<OptionValues>& groups);
   std::optional<Failure> update_buckets(float gradient_factor,
                                         const std::vector<OptionValues>& groups);
-  /// Null unless state is offloaded. Collective then: where one rank has no room, every rank throws
-  /// its IoError.
+  static std::unique_ptr<HostImage> make_image(ParameterTable& table, const Layout& layout);
+  /// Null unless state is offloaded. Collective then, unless content is another's: where one rank
+  /// has no room, every rank throws its IoError.
   static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,
                                                       const std::vector<BucketState>& states,
-                                                      Collective& comm);
+                                                      Collective& comm, Content content);
   /// The first blocks of a step are on their way; what fails comes out of step().
   void read_ahead() noexcept;
   /// Collective where state is offloaded: throws on every rank, and drops the window, if the first
@@ -133,6 +177,8 @@ class Optimizer::Impl {
   static void gather_and_step(void* self, std::int32_t bucket);  ///< A Task's function.
   void submit_gather(std::int32_t bucket);
   void mark_parameters_changed();
+  void add_device(MemoryReport& report) const;
+  void upload(std::int32_t bucket);  ///< Where there is an image.
   /// See Options::checksum_every. `step` is the number of an applied step.
   void compare_replicas(std::int64_t step, const char* when);
   void drop_window();
@@ -175,9 +221,17 @@ class Optimizer::Impl {
   StateAccess state_access_;
   VoteBox vote_box_;
   Label label_;
-  std::vector<BackwardCall> calls_;  // of the present window
-  const std::shared_ptr<bool> holds_average_ = std::make_shared<bool>(false);  // the model does
-  const std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
+  std::vector<BackwardCall> calls_;                                      // of the present window
+  std::shared_ptr<bool> holds_average_ = std::make_shared<bool>(false);  // the model does
+  std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
+  std::vector<std::int64_t> begun_;          // by row: applied steps before its first
+  std::vector<UpdateClass> classes_;         // of the table's classes
+  std::vector<OptionValues> class_options_;  // of the present step
+  std::vector<std::int64_t> class_steps_;
+  // By parameter group, where group norms are wanted; otherwise empty.
+  std::vector<GroupSquares> group_squares_;
+  std::vector<double> group_limits_;
+  GroupClipping group_clipping_;
   float gradient_factor_ = 0;  // what the tasks of an update read
   bool backward_failed_ = false;
   Nanoseconds forward_begin_ = 0;         // 0: unknown; kept where there is an observer

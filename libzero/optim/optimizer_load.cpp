@@ -63,9 +63,10 @@ void Optimizer::Impl::require_ready_to_load(const PresentGroups& groups) const {
                "load: in the middle of a window; call step() or zero_grad() first: " +
                    std::to_string(calls_.size()) + " backward calls since the last step");
   require_same_shapes();
-  const std::string refrozen = first_refrozen(table_);
+  const std::string refrozen = first_refrozen(model());
   ZERO_REQUIRE(refrozen.empty(), refrozen);
-  for (const NamedTensor& buffer : buffers_) require_dense_on_host(buffer, "buffer");
+  for (const NamedTensor& buffer : buffers_) require_dense(buffer, "buffer", table_.device);
+  if (image_) image_->download_changed();  // what the checkpoint does not name stays
 }
 
 void Optimizer::Impl::plan_load_of(const Reader& reader, const std::string& directory,
@@ -178,6 +179,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
     if (load.plan.scaler) scaler_.set_state(*load.plan.scaler);
     windows_ended_ = load.plan.steps_taken;
     steps_applied_ = load.plan.steps_applied;
+    set_begun(load.plan.begun);
     for (std::size_t i = 0; i < load.groups.size(); ++i)
       rule_->assign(load.groups[i], face.param_groups()[i].options());
     if (load.random) set_random_state(*load.random);
@@ -191,10 +193,15 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
 }
 
 void Optimizer::Impl::gather_parameters() {
+  if (image_) image_->begin_update();
   for (std::size_t b = 0; options_.stage() > 0 && b < states_.size(); ++b) {
     submit_gather(static_cast<std::int32_t>(b));
   }
   queue_.drain();
+  for (std::size_t b = 0; options_.stage() == 0 && b < states_.size(); ++b) {
+    upload(static_cast<std::int32_t>(b));
+  }
+  if (image_) image_->finish_update();
   mark_parameters_changed();
 }
 

@@ -8,17 +8,22 @@ namespace zero {
 
 std::unique_ptr<OffloadedState> Optimizer::Impl::make_offload(
     const Options& options, const Layout& layout, const std::vector<BucketState>& states,
-    Collective& comm) {
+    Collective& comm, Content content) {
   if (!options.offload().on_disk()) return nullptr;
   const std::vector<OffloadSpan> spans =
       offload_spans(layout, states, options.stage(), comm.size());
   if (spans.empty()) return nullptr;  // on every rank: nothing is kept beside the parameters
   std::unique_ptr<OffloadedState> offload;
+  const auto make = [&] {
+    offload = std::make_unique<OffloadedState>(options.offload(), spans,
+                                               "rank-" + std::to_string(comm.rank()));
+  };
+  if (content == Content::kOfAnother) {
+    make();
+    return offload;
+  }
   try {
-    all_or_none(comm, "offload: making the file", [&] {
-      offload = std::make_unique<OffloadedState>(options.offload(), spans,
-                                                 "rank-" + std::to_string(comm.rank()));
-    });
+    all_or_none(comm, "offload: making the file", make);
   } catch (const CommError&) {
     throw;
   } catch (...) {  // every rank is here

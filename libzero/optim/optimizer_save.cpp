@@ -22,7 +22,13 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
     refusal = "save: in the middle of a window; call step() or zero_grad() first: " +
               std::to_string(calls_.size()) + " backward calls since the last step";
   }
+  try {
+    if (image_ && refusal.empty() && first_reshaped(model()).empty()) image_->download_changed();
+  } catch (const std::exception& error) {  // the other ranks wait for this one
+    refusal = error.what();
+  }
   return make_checkpoint_state({.table = table_,
+                                .model = model(),
                                 .buffers = buffers_,
                                 .layout = layout_,
                                 .states = states_,
@@ -33,6 +39,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
                                 .stage = options_.stage(),
                                 .steps_taken = windows_ended_,
                                 .steps_applied = steps_applied_,
+                                .begun = begun_,
                                 .scaler = scaler_.state(),
                                 .offload = offload_.get(),
                                 .refusal = refusal},

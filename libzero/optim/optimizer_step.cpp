@@ -2,6 +2,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "libzero/base/fnv.h"
@@ -36,6 +37,22 @@ std::uint64_t hash_of(const std::vector<OptionValues>& groups) {
   return hash.value();
 }
 
+void add_squares(std::span<const double> block_sums, GroupSquares& group) {
+  if (std::all_of(block_sums.begin(), block_sums.end(),
+                  [](double sum) { return std::isfinite(sum); }))
+    group.sum.add(block_sums);
+  else
+    group.finite = false;
+}
+
+/// Summed here.
+void add_squares(const float* values, std::int64_t numel, GroupSquares& group) {
+  for (std::int64_t at = 0; at < numel; at += kNormBlock) {
+    const double sum = block_sum_of_squares(values + at, std::min(kNormBlock, numel - at));
+    add_squares({&sum, 1}, group);
+  }
+}
+
 bool is_reduced(const BackwardCall& call) {
   return call.reduced;
 }
@@ -53,13 +70,37 @@ StepVote Optimizer::Impl::make_vote() {
     }
   }
   if (!vote.finite) find_nonfinite(vote);
+  sum_groups();
+  vote.groups = group_squares_;
   if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
   if (reducer_->holds()) vote.soundness = Soundness::kUnreduced;
   if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
-  vote.stop = stop_requested_.load();
+  vote.stop = stop_requested_->load();
   vote.collective_time = last_collective_time_;
   vote.calls = calls_;
   return vote;
+}
+
+/// A block of the norm is of one parameter, unless shards begin inside of one (shard_alignment).
+void Optimizer::Impl::sum_groups() {
+  if (group_squares_.empty()) return;
+  std::fill(group_squares_.begin(), group_squares_.end(), GroupSquares());
+  for (const BucketState& state : states_) {
+    for (const Segment& segment : state.owned_segments) {
+      const ParameterSpec& spec = table_.specs[static_cast<std::size_t>(segment.parameter)];
+      const std::int64_t at = segment.bucket_begin - state.owned.begin;
+      GroupSquares& group = group_squares_[static_cast<std::size_t>(spec.group)];
+      if (at % kNormBlock == 0) {
+        const std::int64_t blocks = (segment.numel + kNormBlock - 1) / kNormBlock;
+        add_squares(std::span<const double>(state.block_sums)
+                        .subspan(static_cast<std::size_t>(at / kNormBlock),
+                                 static_cast<std::size_t>(blocks)),
+                    group);
+      } else {
+        add_squares(state.accumulator.data() + at, segment.numel, group);
+      }
+    }
+  }
 }
 
 void Optimizer::Impl::find_nonfinite(StepVote& vote) const {
@@ -119,8 +160,8 @@ void Optimizer::Impl::require_reduced(const StepTally& tally) const {
 }
 
 StepTally Optimizer::Impl::vote(const std::vector<OptionValues>& groups, std::string fault) {
-  if (fault.empty()) fault = first_reshaped(table_);
-  if (fault.empty()) fault = first_refrozen(table_);
+  if (fault.empty()) fault = first_reshaped(model());
+  if (fault.empty()) fault = first_refrozen(model());
   if (fault.empty()) fault = fault_of(*rule_, groups, "step");
   label_.begin("step ").add(windows_ended_ + 1).add(" after ");
   label_.add(static_cast<std::int64_t>(calls_.size())).add(" backward calls");
@@ -176,12 +217,10 @@ StepResult Optimizer::Impl::end_window(const std::vector<OptionValues>& groups, 
   require_alive();
   replicas_.require_equal("step");
   const StepTally tally = vote(groups, std::move(fault));
-  const Decision decision = decide({.sum_of_squares = tally.sum_of_squares,
-                                    .finite = tally.finite,
-                                    .loss_scale = scaler_.scale(),
-                                    .weight_sum = tally.weight,
-                                    .clip_norm = options_.clip_norm()});
+  const Decision decision = decide_step(tally);
   StepResult result;
+  result.group_norms = group_clipping_.norms;
+  result.group_clip_factors = group_clipping_.clip_factors;
   result.loss = tally.loss;
   result.weight = tally.weight;
   result.grad_norm = decision.grad_norm;
@@ -219,10 +258,28 @@ StepResult Optimizer::Impl::end_window(const std::vector<OptionValues>& groups, 
   return result;
 }
 
+Decision Optimizer::Impl::decide_step(const StepTally& tally) {
+  Decision decision = decide({.sum_of_squares = tally.sum_of_squares,
+                              .finite = tally.finite,
+                              .loss_scale = scaler_.scale(),
+                              .weight_sum = tally.weight,
+                              .clip_norm = options_.clip_norm()});
+  if (group_squares_.empty()) return decision;
+  decide_groups({.squares = vote_box_.group_squares(),
+                 .limits = group_limits_,
+                 .loss_scale = scaler_.scale(),
+                 .weight_sum = tally.weight,
+                 .clip_norm = options_.clip_norm()},
+                decision, group_clipping_);
+  parameter_update_.clip_groups(group_clipping_.gradient_factors);
+  return decision;
+}
+
 void Optimizer::Impl::compare_replicas(std::int64_t step, const char* when) {
   if (!replicas_.is_due(step)) return;
   std::string difference;
   try {
+    if (image_) image_->download();  // what backward uses, not what it should use
     const std::vector<std::uint64_t> hashes = hashes_of_parameters(table_);
     difference = clock_.timed([&] { return difference_on_ranks(hashes, table_, *comm_); });
   } catch (const std::exception& error) {  // a rank that has its answer updates at once
@@ -243,11 +300,23 @@ void Optimizer::Impl::update(float gradient_factor, const std::vector<OptionValu
   settle_offload(kParametersMixed, failure);
 }
 
+/// Each class of an update rule's constants is stepped as its own number of steps says.
+void Optimizer::Impl::begin_rule(const std::vector<OptionValues>& groups) {
+  class_options_.clear();
+  class_steps_.clear();
+  for (const UpdateClass& one : classes_) {
+    class_options_.push_back(groups[static_cast<std::size_t>(one.group)]);
+    class_steps_.push_back(steps_applied_ + 1 - one.begun);
+  }
+  rule_->begin_step(class_options_, class_steps_);
+}
+
 /// What went wrong with offloaded state on this rank: all ranks make all collectives then, too.
 std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
                                                        const std::vector<OptionValues>& groups) {
-  rule_->begin_step(groups, steps_applied_ + 1);
+  begin_rule(groups);
   gradient_factor_ = gradient_factor;
+  if (image_) image_->download_changed(), image_->begin_update();
   for (std::size_t b = 0; b < states_.size(); ++b) {
     const auto bucket = static_cast<std::int32_t>(b);
     if (options_.stage() == 0) {
@@ -258,6 +327,7 @@ std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
     }
   }
   wait_for_gathers();
+  if (image_) image_->finish_update();
   mark_parameters_changed();
   return offload_ ? parameter_update_.finish_offloaded() : std::nullopt;
 }
@@ -270,19 +340,27 @@ void Optimizer::Impl::wait_for_gathers() {
 void Optimizer::Impl::gather_and_step(void* self, std::int32_t bucket) {
   auto& impl = *static_cast<Impl*>(self);
   impl.parameter_update_.gather_and_step_bucket(bucket, impl.gradient_factor_);
+  impl.upload(bucket);
 }
 
 void Optimizer::Impl::submit_gather(std::int32_t bucket) {
   queue_.submit({[](void* self, std::int32_t index) {
-                   static_cast<Impl*>(self)->parameter_update_.gather_bucket(index);
+                   auto& impl = *static_cast<Impl*>(self);
+                   impl.parameter_update_.gather_bucket(index);
+                   impl.upload(index);
                  },
                  this, bucket});
 }
 
+void Optimizer::Impl::upload(std::int32_t bucket) {
+  if (image_) image_->upload(bucket);
+}
+
 void Optimizer::Impl::mark_parameters_changed() {
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
-    if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();
+    if (table_.specs[i].trainable) model().tensors[i].unsafeGetTensorImpl()->bump_version();
   }
+  if (image_) image_->remember();
 }
 
 }  // namespace zero

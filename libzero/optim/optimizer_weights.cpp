@@ -22,18 +22,18 @@ ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
   }
   std::optional<Failure> failure;
   try {
+    if (image_) image_->download_changed();  // what the file does not name stays
     failure = loader.apply();
     const auto restart = [this] { parameter_update_.restart_average(); };
     if (!failure && offload_) failure = attempt(restart);
     if (!offload_) restart();
+    if (image_) image_->upload_all();
   } catch (const std::exception& error) {  // of whatever type: some parameters are new
     die(kParametersMixed, error.what());
   }
   settle_offload(kParametersMixed, failure);
   discard_window();
-  for (std::size_t i = 0; i < table_.specs.size(); ++i) {
-    if (table_.specs[i].trainable) table_.tensors[i].unsafeGetTensorImpl()->bump_version();
-  }
+  mark_parameters_changed();
   report.file = file;
   return report;
 }

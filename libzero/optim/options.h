@@ -67,6 +67,9 @@ struct RuleOptions : std::variant<AdamWOptions, SGDOptions> {
 struct ParameterGroup {
   std::function<bool(const std::string& name, const at::Tensor& tensor)> predicate;
   RuleOptions options;
+  /// Largest L2 norm of this group's own mean gradient: the group is clipped apart from all others.
+  /// 0: it is clipped with all that have no limit of their own (Options::clip_norm).
+  double clip_norm = 0;
 };
 
 /// What to do with a trainable parameter that received no gradient in a backward call of some rank.
@@ -80,9 +83,16 @@ struct Options {
   /// 0: replicated (as DDP). 1: optimizer state sharded. 2: gradients too. The bits of the result
   /// are the same.
   TORCH_ARG(int, stage) = 2;
-  /// Largest global L2 norm of the mean gradient; 0 turns clipping off (the norm is still
-  /// reported).
+  /// Largest global L2 norm of the mean gradient, without groups that have a clip_norm of their
+  /// own; 0 turns clipping off (the norm is still reported).
   TORCH_ARG(double, clip_norm) = 0.0;
+  /// Largest magnitude of an element of the mean gradient: each is brought into [-clip_value,
+  /// clip_value], as torch's clip_grad_value_ does; 0 turns it off. Norms are those before. Not
+  /// together with a clip_norm, be it a group's.
+  TORCH_ARG(double, clip_value) = 0.0;
+  /// StepResult says the norm and the clip factor of each parameter group. A group with a clip_norm
+  /// of its own turns it on, too.
+  TORCH_ARG(bool, group_norms) = false;
   /// dtype in which gradients travel: torch::kFloat or torch::kBFloat16. Default: each parameter's
   /// own dtype.
   TORCH_ARG(std::optional<c10::ScalarType>, wire) = std::nullopt;
@@ -117,8 +127,9 @@ struct Options {
   /// (docs/determinism.md).
   TORCH_ARG(std::int64_t, checksum_every) = 0;
   /// Where masters of 16-bit parameters and moments lie: Offload::kDisk(folder) keeps them in
-  /// a file and a few blocks of them in memory, with the same bits (docs/offload.md). The kind must
-  /// be the same on every rank, the folder need not.
+  /// a file and a few blocks of them in memory, with the same bits (docs/offload.md). A model on a
+  /// GPU needs this or Offload::kHost (docs/gpu.md). The kind must be the same on every rank, the
+  /// folder need not.
   TORCH_ARG(Offload, offload) = {};
   /// How long ranks wait for one another in save(), load() and Checkpointer, so that a slow disk is
   /// not taken for a dead rank; where the communicator's own timeout is longer, that counts.

@@ -247,8 +247,10 @@ std::optional<Failure> ParameterLoader::apply() {
     const Piece& piece = pieces_[i];
     at::Tensor target = tensor_of(piece.target).detach();
     if (piece.begin == 0)
-      whole =
-          target.is_contiguous() ? target : at::empty_like(target, at::MemoryFormat::Contiguous);
+      whole = target.is_contiguous() && target.is_cpu()
+                  ? target
+                  : at::empty_like(target, target.options().device(at::kCPU),
+                                   at::MemoryFormat::Contiguous);
     buffer.resize(piece.bytes);
     if (is_mine(i)) buffer.swap(staged_[i]);
     const auto root = static_cast<int>(i % static_cast<std::size_t>(comm_.size()));

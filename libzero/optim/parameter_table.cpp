@@ -21,7 +21,7 @@ std::int32_t group_of(const NamedTensor& parameter, const std::vector<ParameterG
 
 void require_usable(const NamedTensor& parameter) {
   const at::Tensor& tensor = parameter.tensor;
-  require_dense_on_host(parameter, "parameter");
+  require_dense(parameter, "parameter", tensor.defined() ? tensor.device() : at::kCPU);
   ZERO_REQUIRE(
       !tensor.requires_grad() || tensor.is_leaf(),
       "model: trainable parameter is no leaf; register the leaf tensor itself: " + parameter.name);
@@ -77,7 +77,7 @@ void require_disjoint(const ParameterTable& table) {
 
 }  // namespace
 
-void require_dense_on_host(const NamedTensor& item, const std::string& kind) {
+void require_dense(const NamedTensor& item, const std::string& kind, c10::Device device) {
   const at::Tensor& tensor = item.tensor;
   ZERO_REQUIRE(tensor.defined(),
                "model: " + kind +
@@ -85,9 +85,10 @@ void require_dense_on_host(const NamedTensor& item, const std::string& kind) {
   ZERO_REQUIRE(
       tensor.layout() == at::kStrided,
       "model: " + kind + " is not dense; libzero holds strided tensors only: " + item.name);
-  ZERO_REQUIRE(tensor.device().is_cpu(),
-               "model: " + kind +
-                   " is not in host memory, and this build trains on CPUs only: " + item.name);
+  ZERO_REQUIRE(tensor.is_cpu() || tensor.device() == device,
+               "model: " + kind + " lies on another device than the parameters; move the whole " +
+                   "model with to(device): " + item.name + " is on " + tensor.device().str() +
+                   ", parameters on " + device.str());
 }
 
 bool has_distinct_elements(const at::Tensor& tensor) {
@@ -105,17 +106,27 @@ bool has_distinct_elements(const at::Tensor& tensor) {
   return true;
 }
 
+std::vector<at::Tensor> tensors_of_group(const ParameterTable& table, std::int32_t group) {
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < table.specs.size(); ++i) {
+    const ParameterSpec& spec = table.specs[i];
+    if (spec.trainable && spec.alias_of < 0 && spec.group == group)
+      tensors.push_back(table.tensors[i]);
+  }
+  return tensors;
+}
+
 std::string first_reshaped(const ParameterTable& table) {
   for (std::size_t i = 0; i < table.specs.size(); ++i) {
     const ParameterSpec& spec = table.specs[i];
     const at::Tensor& tensor = table.tensors[i];
     const bool is_same = tensor.sizes() == at::IntArrayRef(spec.shape) &&
                          tensor.scalar_type() == scalar_type_of(spec.dtype) &&
-                         tensor.device().is_cpu();
+                         tensor.device() == table.device;
     if (!is_same) {
       return "optimizer: a parameter changed its shape, dtype or device after the optimizer was "
-             "built; change the model "
-             "first, then build the optimizer: parameter " +
+             "built; change the model first and build the optimizer then, or tell it with "
+             "Optimizer::rebuild(): parameter " +
              describe(spec) + " is now " + what_is(tensor);
     }
   }
@@ -126,8 +137,7 @@ std::string first_refrozen(const ParameterTable& table) {
   for (std::size_t i = 0; i < table.specs.size(); ++i) {
     if (table.tensors[i].requires_grad() == table.specs[i].trainable) continue;
     return "optimizer: a parameter's requires_grad changed after the optimizer was built; set it "
-           "back, or build a new "
-           "optimizer: parameter " +
+           "back, or tell the optimizer with Optimizer::rebuild(): parameter " +
            table.specs[i].name + " is now " + (table.specs[i].trainable ? "frozen" : "trainable");
   }
   return "";
@@ -180,6 +190,12 @@ ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters,
   std::map<const c10::TensorImpl*, std::int32_t> owners;  // looked up only, never iterated
   for (const NamedTensor& parameter : parameters) {
     require_usable(parameter);
+    if (table.specs.empty()) table.device = parameter.tensor.device();
+    ZERO_REQUIRE(parameter.tensor.device() == table.device,
+                 "model: parameters lie on different devices; move the whole model with "
+                 "to(device): " +
+                     table.specs.front().name + " is on " + table.device.str() + ", " +
+                     parameter.name + " on " + parameter.tensor.device().str());
     const auto index = static_cast<std::int32_t>(table.specs.size());
     const auto [owner, is_new] = owners.emplace(parameter.tensor.unsafeGetTensorImpl(), index);
     ParameterSpec spec;
@@ -190,6 +206,7 @@ ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters,
     spec.alias_of = is_new ? -1 : owner->second;
     spec.group = is_new ? group_of(parameter, groups)
                         : table.specs[static_cast<std::size_t>(owner->second)].group;
+    table.classes.push_back(spec.group);
     table.specs.push_back(std::move(spec));
     table.tensors.push_back(parameter.tensor);
   }

@@ -18,14 +18,21 @@ struct ParameterTable {
   std::vector<ParameterSpec> specs;
   std::vector<at::Tensor>
       tensors;  ///< tensors[i] belongs to specs[i]; an alias holds its owner's tensor.
+  /// Which constants row i is stepped with: those of its group, unless UpdateClasses says
+  /// otherwise.
+  std::vector<std::int32_t> classes;
+  c10::Device device = at::kCPU;  ///< Of all of them.
 };
 
 /// Describes parameters: finds tied ones by identity and assigns groups. Throws ContractError
 /// naming the parameters for dtypes that cannot be trained, tensors that are undefined, not dense
-/// or not on the CPU, different tensors whose storage overlaps, tensors that overlap themselves (a
-/// frozen one may be expanded), and trainable tensors that are no leaves.
+/// or not all on one device, different tensors whose storage overlaps, tensors that overlap
+/// themselves (a frozen one may be expanded), and trainable tensors that are no leaves.
 ParameterTable make_parameter_table(const std::vector<NamedTensor>& parameters,
                                     const std::vector<ParameterGroup>& groups);
+
+/// The trainable tensors of one group, each once.
+std::vector<at::Tensor> tensors_of_group(const ParameterTable& table, std::int32_t group);
 
 /// Empty, or what is wrong: the first parameter whose shape, dtype or device is no longer what its
 /// row says. Reading or writing it by its row would go beyond its memory.
@@ -34,8 +41,8 @@ std::string first_reshaped(const ParameterTable& table);
 /// Empty, or what is wrong: the first parameter that was frozen or thawed after the table was made.
 std::string first_refrozen(const ParameterTable& table);
 
-/// Throws ContractError naming `item` unless it is a dense tensor in host memory.
-void require_dense_on_host(const NamedTensor& item, const std::string& kind);
+/// Throws ContractError naming `item` unless it is a dense tensor in host memory or on `device`.
+void require_dense(const NamedTensor& item, const std::string& kind, c10::Device device = at::kCPU);
 
 /// True unless two indices of the tensor may lead to one element.
 bool has_distinct_elements(const at::Tensor& tensor);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libzero/kernels/cast.h"
+#include "libzero/optim/clipped_step.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -54,7 +55,9 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
   WritableRun parameter(tensor, segment.parameter_begin, segment.numel);
   UpdateRun run;
   run.gradient = gradient;
-  run.gradient_factor = gradient_factor;
+  run.gradient_factor = group_factors_.empty()
+                            ? gradient_factor
+                            : group_factors_[static_cast<std::size_t>(spec.group)];
   std::copy_n(state.kept.begin(), kMostMoments, run.moments.begin());
   run.n = segment.numel;
   if (spec.dtype == DType::kFloat32) {
@@ -66,8 +69,14 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
   }
   float* const average =
       arithmetic_.average_weight > 0 ? state.kept[arithmetic_.rule.moments().size()] : nullptr;
+  const std::int32_t constants = table_.classes[static_cast<std::size_t>(segment.parameter)];
+  const auto step_at = [&](const UpdateRun& part, std::int64_t at) {
+    step_run(constants, part, average == nullptr ? nullptr : average + at);
+  };
   const auto step = [&](std::int64_t begin, std::int64_t end) {
-    step_run(spec.group, run.part(begin, end), average == nullptr ? nullptr : average + begin);
+    if (value_limit_ == 0) return step_at(run.part(begin, end), begin);
+    in_clipped_runs(run.part(begin, end), value_limit_,
+                    [&](const UpdateRun& part, std::int64_t at) { step_at(part, begin + at); });
   };
   if (on_threads != nullptr) {
     (*on_threads)(run.n, step);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "libzero/collective/collective.h"
@@ -36,8 +37,9 @@ class ParameterUpdate {
                   Collective& comm, AlignedArray<std::byte>& staging, CommClock& clock,
                   const Arithmetic& arithmetic, OffloadedState* offload = nullptr);
 
-  /// One step of the bucket's owned interval (stages 1 and 2), which the rule has begun. The raw
-  /// sums of its gradients are multiplied by `gradient_factor`. Uses LibTorch's threads.
+  /// One step of the bucket's owned interval (stages 1 and 2), which the rule has begun with the
+  /// table's classes. The raw sums of its gradients are multiplied by `gradient_factor`. Uses
+  /// LibTorch's threads.
   void step_bucket(std::int32_t bucket, float gradient_factor);
 
   /// Collective: gives every rank the parameters that the others stepped (stages 1 and 2).
@@ -45,6 +47,14 @@ class ParameterUpdate {
 
   /// Collective: brings the bucket's summed gradient together, and steps all of it (stage 0).
   void gather_and_step_bucket(std::int32_t bucket, float gradient_factor);
+
+  /// From now on each element of a gradient, factor included, is brought into [-limit, limit]; 0:
+  /// no.
+  void clip_values(float limit) noexcept { value_limit_ = limit; }
+
+  /// From now on gradients of a parameter group are multiplied by its factor instead of the one
+  /// that is given; empty: no. Must outlive this, or the next call.
+  void clip_groups(std::span<const float> factors) noexcept { group_factors_ = factors; }
 
   /// Masters of 16-bit parameters := parameters. Throws IoError if they are offloaded.
   void refresh_masters();
@@ -96,6 +106,8 @@ class ParameterUpdate {
   const Arithmetic arithmetic_;
   OffloadedState* offload_;  // null: state lies in `states_`
   std::optional<Failure> offload_failure_;
+  float value_limit_ = 0;
+  std::span<const float> group_factors_;
   ThreadedStep on_threads_;  // of the thread that trains
   Label label_;              // of the communication thread
 };

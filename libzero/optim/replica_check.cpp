@@ -63,7 +63,7 @@ std::vector<std::uint64_t> hashes_of_parameters(const ParameterTable& table) {
   std::vector<std::uint64_t> hashes(table.specs.size());
   for (std::size_t i = 0; i < table.specs.size(); ++i) {
     if (table.specs[i].alias_of >= 0 || table.tensors[i].numel() == 0) continue;
-    const at::Tensor whole = table.tensors[i].detach().contiguous();
+    const at::Tensor whole = table.tensors[i].detach().to(at::kCPU).contiguous();
     hashes[i] = checksum({static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes()});
   }
   return hashes;

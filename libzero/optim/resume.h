@@ -33,7 +33,8 @@ struct LoadOptions {
   TORCH_ARG(bool, reshard_on_load) = false;
   /// If the newest checkpoint of a root is damaged, take the newest that is not.
   TORCH_ARG(bool, fall_back) = false;
-  /// Trainable parameters that the checkpoint lacks keep their present value; their moments are 0.
+  /// Trainable parameters that the checkpoint lacks keep their present value; their moments and
+  /// step counts are 0.
   /// Frozen parameters and buffers likewise.
   TORCH_ARG(bool, allow_missing) = false;
   /// Leave out what the checkpoint has and the model has not, states and options included.
@@ -43,9 +44,9 @@ struct LoadOptions {
   /// Parameters, buffers and states may have another floating dtype than the one that they were
   /// saved with.
   TORCH_ARG(bool, allow_dtype_change) = false;
-  /// Parameters may be trained now that were frozen (their moments are 0), frozen that were trained
-  /// (they take their master's value), and apart that were tied (each takes the values and moments
-  /// of all).
+  /// Parameters may be trained now that were frozen (moments and step counts are 0), frozen that
+  /// were trained (they take their master's value), and apart that were tied (each takes the values
+  /// and moments of all).
   TORCH_ARG(bool, allow_changed_training) = false;
   /// Take masters, parameters and buffers alone, to start another training from them: moments and
   /// steps are 0, the loss scale begins anew, options of groups and the random state stay as they

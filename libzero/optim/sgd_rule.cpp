@@ -59,9 +59,9 @@ std::string SGDRule::fault_of(const OptionValues& values) const {
   return "";
 }
 
-void SGDRule::begin_step(std::span<const OptionValues> groups, std::int64_t) {
+void SGDRule::begin_step(std::span<const OptionValues> classes, std::span<const std::int64_t>) {
   constants_.clear();
-  for (const OptionValues& group : groups) {
+  for (const OptionValues& group : classes) {
     constants_.push_back(sgd_constants({.lr = group[kLr],
                                         .momentum = group[kMomentum],
                                         .weight_decay = group[kWeightDecay],

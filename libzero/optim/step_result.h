@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace zero {
 
@@ -16,7 +17,12 @@ struct StepResult {
   std::int64_t weight = 0;  ///< Sum of the weights of all backward calls of all ranks.
   double grad_norm =
       0;  ///< L2 norm of the mean gradient before clipping; not finite if a gradient was not.
-  double clip_factor = 1;  ///< Exactly 1 where nothing was clipped.
+  double clip_factor = 1;  ///< Exactly 1 where nothing was clipped by its norm. Of those groups
+                           ///< that have no clip_norm of their own.
+  /// By parameter group, if Options::group_norms or a group's clip_norm asks for it, otherwise
+  /// empty: L2 norm of its mean gradient before clipping, infinite if an element was not finite.
+  std::vector<double> group_norms;
+  std::vector<double> group_clip_factors;
 
   double loss_scale = 1;       ///< The scale that this step's gradients carried.
   double next_loss_scale = 1;  ///< The scale of the next backward.

@@ -1,6 +1,7 @@
 #include "libzero/optim/step_vote.h"
 
 #include <bit>
+#include <limits>
 #include <span>
 
 #include "libzero/base/fnv.h"
@@ -10,6 +11,8 @@ namespace {
 
 constexpr std::size_t kFlagsAt = ExactSum::kWords;
 constexpr std::size_t kCallsAt = kFlagsAt + 8;
+/// In the place of a sum's first word, which is never negative.
+constexpr std::int64_t kNotFinite = -1;
 
 std::uint64_t pattern_of(std::span<const BackwardCall> calls) {
   Fnv1a hash;
@@ -30,6 +33,11 @@ void encode(const StepVote& vote, std::vector<std::int64_t>& words) {
   for (const BackwardCall& call : vote.calls) {
     words.push_back(std::bit_cast<std::int64_t>(call.loss));
     words.push_back(call.weight);
+  }
+  for (const GroupSquares& group : vote.groups) {
+    const std::size_t at = words.size();
+    words.insert(words.end(), group.sum.words().begin(), group.sum.words().end());
+    if (!group.finite) words[at] = kNotFinite;
   }
 }
 
@@ -55,9 +63,9 @@ void add_flags(StepTally& tally, std::span<const std::int64_t> words, int rank) 
 }
 
 void add_losses(StepTally& tally, const std::vector<std::int64_t>& all, std::size_t stride,
-                std::size_t ranks) {
+                std::size_t calls, std::size_t ranks) {
   double sum = 0;
-  for (std::size_t call = kCallsAt; call + 1 < stride; call += 2) {
+  for (std::size_t call = kCallsAt; call < kCallsAt + 2 * calls; call += 2) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::int64_t weight = all[rank * stride + call + 1];
       sum += std::bit_cast<double>(all[rank * stride + call]) * static_cast<double>(weight);
@@ -70,7 +78,23 @@ void add_losses(StepTally& tally, const std::vector<std::int64_t>& all, std::siz
 }  // namespace
 
 std::int64_t VoteBox::words(const StepVote& vote) noexcept {
-  return static_cast<std::int64_t>(kCallsAt + 2 * vote.calls.size());
+  return static_cast<std::int64_t>(kCallsAt + 2 * vote.calls.size() +
+                                   ExactSum::kWords * vote.groups.size());
+}
+
+void VoteBox::add_groups(std::size_t groups, std::size_t stride) {
+  group_squares_.clear();
+  for (std::size_t group = groups; group > 0; --group) {  // they end the votes
+    ExactSum total;
+    bool is_finite = true;
+    for (std::size_t end = stride; end <= all_.size(); end += stride) {
+      const std::span<const std::int64_t> words(all_.data() + end - group * ExactSum::kWords,
+                                                ExactSum::kWords);
+      is_finite = is_finite && words[0] != kNotFinite;
+      if (is_finite) total.merge(words);
+    }
+    group_squares_.push_back(is_finite ? total.value() : std::numeric_limits<double>::infinity());
+  }
 }
 
 StepTally VoteBox::gather(const StepVote& vote, std::string_view label) {
@@ -95,7 +119,8 @@ StepTally VoteBox::gather(const StepVote& vote, std::string_view label) {
       tally.odd_pattern_rank = static_cast<int>(rank);
   }
   tally.sum_of_squares = total.value();
-  add_losses(tally, all_, stride, ranks);
+  add_losses(tally, all_, stride, vote.calls.size(), ranks);
+  add_groups(vote.groups.size(), stride);
   return tally;
 }
 

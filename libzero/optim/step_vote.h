@@ -28,6 +28,12 @@ enum class Soundness : std::int8_t {
   kUnreduced = 3,  ///< The last calls were made inside no_sync().
 };
 
+/// Of one parameter group.
+struct GroupSquares {
+  ExactSum sum;
+  bool finite = true;  ///< False: the sum does not count.
+};
+
 struct StepVote {
   ExactSum
       sum_of_squares;  ///< Of this rank's slices of the accumulated gradient; finite buckets only.
@@ -38,8 +44,9 @@ struct StepVote {
   Soundness soundness = Soundness::kSound;
   std::uint64_t options = 0;  ///< Hash of the parameter groups' options, which must be alike.
   bool stop = false;          ///< This rank asks everybody to save and leave.
-  std::int64_t collective_time = 0;     ///< Nanoseconds that collectives took in the step before.
-  std::span<const BackwardCall> calls;  ///< In order; as many on every rank.
+  std::int64_t collective_time = 0;      ///< Nanoseconds that collectives took in the step before.
+  std::span<const BackwardCall> calls;   ///< In order; as many on every rank.
+  std::span<const GroupSquares> groups;  ///< Empty unless wanted; as many on every rank.
 };
 
 struct StepTally {
@@ -73,11 +80,18 @@ class VoteBox {
   /// By rank, of the votes gathered last.
   std::span<const std::int64_t> collective_times() const noexcept { return times_; }
 
+  /// By parameter group, of the votes gathered last: sums of squares, infinite where one was not
+  /// finite.
+  std::span<const double> group_squares() const noexcept { return group_squares_; }
+
  private:
   Collective& comm_;
   std::vector<std::int64_t> mine_;
   std::vector<std::int64_t> all_;
+  void add_groups(std::size_t groups, std::size_t stride);
+
   std::vector<std::int64_t> times_;
+  std::vector<double> group_squares_;
 };
 
 }  // namespace zero

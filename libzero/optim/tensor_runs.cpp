@@ -14,7 +14,7 @@ std::size_t byte_count(const at::Tensor& tensor, std::int64_t count) {
 }  // namespace
 
 void* contiguous_element(const at::Tensor& tensor, std::int64_t index) {
-  if (!tensor.is_contiguous()) return nullptr;
+  if (!tensor.is_contiguous() || !tensor.is_cpu()) return nullptr;
   return static_cast<char*>(tensor.data_ptr()) + byte_count(tensor, index);
 }
 
@@ -24,7 +24,7 @@ void read_elements(const at::Tensor& tensor, std::int64_t begin, std::int64_t co
     return;
   }
   const at::NoGradGuard no_grad;
-  const at::Tensor source = tensor.contiguous();
+  const at::Tensor source = tensor.to(at::kCPU).contiguous();
   std::memcpy(dst, contiguous_element(source, begin), byte_count(source, count));
 }
 
@@ -34,7 +34,7 @@ void write_elements(at::Tensor& tensor, std::int64_t begin, std::int64_t count, 
     return;
   }
   const at::NoGradGuard no_grad;
-  const at::Tensor whole = tensor.detach().clone(at::MemoryFormat::Contiguous);
+  const at::Tensor whole = tensor.detach().to(at::kCPU).clone(at::MemoryFormat::Contiguous);
   std::memcpy(contiguous_element(whole, begin), src, byte_count(whole, count));
   tensor.detach().copy_(whole);
 }

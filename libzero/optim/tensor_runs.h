@@ -1,6 +1,8 @@
 #pragma once
 
-/// Runs of a tensor's elements in row-major logical order, whatever its strides.
+/// Runs of a tensor's elements in row-major logical order, whatever its strides, and wherever it
+/// lies: one on another device than the host's is copied as a whole, so that this is for what is
+/// read or written rarely.
 
 #include <ATen/core/Tensor.h>
 
@@ -18,7 +20,8 @@ void read_elements(const at::Tensor& tensor, std::int64_t begin, std::int64_t co
 /// see it.
 void write_elements(at::Tensor& tensor, std::int64_t begin, std::int64_t count, const void* src);
 
-/// The address of element `index`, or nullptr if the tensor is not contiguous.
+/// The address of element `index`, or nullptr if the tensor is not contiguous or not in host
+/// memory.
 void* contiguous_element(const at::Tensor& tensor, std::int64_t index);
 
 /// Overwrites every element with zero.

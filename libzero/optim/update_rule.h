@@ -68,11 +68,12 @@ class UpdateRule {
   /// Empty, or what is wrong with a group's options: "lr must be ...: -1".
   virtual std::string fault_of(const OptionValues& values) const = 0;
 
-  /// Before the runs of the update that is number `step`, counted from 1. Takes memory the first
-  /// time only.
-  virtual void begin_step(std::span<const OptionValues> groups, std::int64_t step) = 0;
-  /// One pass over a run of that group's. Thread-safe over disjoint memory.
-  virtual void step(std::int32_t group, const UpdateRun& run) const = 0;
+  /// Before the runs of an update, for each class of parameters (UpdateClasses) its group's options
+  /// and which of its updates this is, counted from 1. Takes memory the first time only.
+  virtual void begin_step(std::span<const OptionValues> classes,
+                          std::span<const std::int64_t> steps) = 0;
+  /// One pass over a run of one class. Thread-safe over disjoint memory.
+  virtual void step(std::int32_t index, const UpdateRun& run) const = 0;
 };
 
 /// The rule that the options say. Throws ContractError where groups have options of another rule

@@ -25,7 +25,8 @@ enum class NormKind {
 /// Norms without clipping. All functions here want gradients that are not scaled
 /// (GradScaler::unscale), look over parameters that have none, take dense and sparse gradients (a
 /// sparse one is coalesced) of any floating dtype, and throw ContractError for a zero::Optimizer:
-/// its gradients are sharded, and Options().clip_norm() does this for it.
+/// its gradients are sharded, and Options().clip_norm(), clip_value() and a ParameterGroup's
+/// clip_norm do this for it.
 Clipped gradient_norms(torch::optim::Optimizer& optimizer, NormKind kind = NormKind::kL2);
 
 /// Multiplies all gradients by max_norm / norm where the norm over all groups is larger. Unlike

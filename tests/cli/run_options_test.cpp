@@ -39,8 +39,11 @@ TEST(RunOptions, BadUsageIsOneLineAndExitsWithTwo) {
   expect_usage_error(zero_run({"-n", "2", "--threads", "0", "--", "true"}), "--threads");
   expect_usage_error(zero_run({"-n", "2", "--port", "65536", "--", "true"}), "--port");
   expect_usage_error(zero_run({"-n", "2", "--grace", "-1", "--", "true"}), "--grace");
+  expect_usage_error(zero_run({"-n", "2", "--backend", "bogus", "--", "true"}), "--backend");
   expect_usage_error(Launched({ZERO_COMMAND}).wait(), "no command");
   expect_usage_error(Launched({ZERO_COMMAND, "frobnicate"}).wait(), "frobnicate");
+  expect_usage_error(Launched({ZERO_COMMAND, "trace"}).wait(), "A command of trace");
+  expect_usage_error(Launched({ZERO_COMMAND, "trace", "frobnicate"}).wait(), "frobnicate");
 }
 
 TEST(RunOptions, RestartsThatMakeNoSenseAreUsageErrors) {

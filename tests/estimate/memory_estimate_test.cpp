@@ -109,6 +109,20 @@ TEST(MemoryEstimates, StateThatLiesElsewhereIsCountedThere) {
   EXPECT_EQ(beside.report.offloaded, 0);
 }
 
+TEST(MemoryEstimates, OfAHostBesideAGpuLeaveTheModelAndItsGradients) {
+  const Layout layout({{.name = "w", .shape = {1000, 4096}, .dtype = DType::kBFloat16}}, {});
+  for (const int stage : {0, 1, 2}) {
+    const auto beside = estimate_memory(layout, {.stage = stage, .world_size = 2});
+    const auto host =
+        estimate_memory(layout, {.stage = stage, .world_size = 2, .state = StatePlace::kHost});
+    EXPECT_EQ(host.report.total(), beside.report.parameters + beside.report.gradients);
+    EXPECT_EQ(host.waiting, beside.waiting);
+    constexpr std::int64_t kBucket = 1000 * 4096 * 2;
+    EXPECT_EQ(host.report.offloaded,
+              beside.report.total() - host.report.total() + kBucket + 2 * kBucket);
+  }
+}
+
 TEST(MemoryEstimates, OfADiskAreItsBytesButForPagesAndABoundOfWhatPassesThrough) {
   for (const int stage : {0, 1, 2}) {
     on_ranks(2, [&](const std::shared_ptr<Collective>& comm) {

@@ -51,6 +51,7 @@ TEST(Trajectory, EveryFlagThatDecidesTheNumbersIsRemembered) {
   EXPECT_THAT(changed_by([](Flags& f) { f.momentum /= 2; }), StartsWith("--momentum "));
   EXPECT_THAT(changed_by([](Flags& f) { f.clip += 1; }), StartsWith("--clip "));
   EXPECT_THAT(changed_by([](Flags& f) { f.ema = 0.5; }), StartsWith("--ema "));
+  EXPECT_THAT(changed_by([](Flags& f) { f.autocast = "bf16"; }), StartsWith("--autocast "));
   EXPECT_THAT(changed_by([](Flags& f) { f.wire = "fp16"; }), StartsWith("--wire "));
   EXPECT_THAT(changed_by([](Flags& f) { f.dropout += 0.5; }), StartsWith("--dropout "));
 }

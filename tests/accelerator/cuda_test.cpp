@@ -1,0 +1,18 @@
+// For a machine with a GPU.
+
+#include "libzero/train/device.h"
+#include "tests/accelerator/exact_gradients.h"
+
+namespace zero::accelerator_test {
+namespace {
+
+TEST(OnCuda, ExactGradientsTrainToTheBitsOfTheCpu) {
+  const CudaFound found = find_cuda();
+  if (found.devices == 0) GTEST_SKIP() << found.missing;
+  expect_bits_of_the_cpu([&](int rank) {
+    return c10::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(rank % found.devices));
+  });
+}
+
+}  // namespace
+}  // namespace zero::accelerator_test
