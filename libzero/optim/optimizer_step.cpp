@@ -316,7 +316,10 @@ std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
                                                        const std::vector<OptionValues>& groups) {
   begin_rule(groups);
   gradient_factor_ = gradient_factor;
-  if (image_) image_->download_changed(), image_->begin_update();
+  if (image_) {
+    image_->download_changed();
+    image_->begin_update();
+  }
   for (std::size_t b = 0; b < states_.size(); ++b) {
     const auto bucket = static_cast<std::int32_t>(b);
     if (options_.stage() == 0) {
