@@ -53,11 +53,11 @@ class ResNet(unittest.TestCase):
         return [re.sub(r" +\d+ images/s$", "", line) for line in ranks.without_prefix(out)]
 
     def refuse(self, code, *extra, world=0, data=None):
-        """The one complaint."""
+        """The one complaint; about files each rank may have its own."""
         got, out, err = ranks.run(self.command("--steps", "4", *extra, data=data), ranks=world)
         self.assertEqual(got, code, (out, err))
         complaints = [line for line in ranks.without_prefix(err) if line.startswith("resnet_cifar10:")]
-        self.assertGreaterEqual(len(complaints), 1, err)
+        self.assertTrue(len(complaints) == 1 or (code == 3 and complaints), err)
         return complaints[0]
 
     @staticmethod

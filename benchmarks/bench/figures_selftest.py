@@ -187,14 +187,15 @@ class Growth(unittest.TestCase):
 
     def test_every_larger_run_is_a_prediction_with_a_verdict(self):
         runs = [dict(growth.run_of("1 rank", None, growth.mlp(width), 1), parameters=p, buckets=1, wall_median=seconds)
-                for width, p, seconds in ((2048, 1e6, 1e-3), (2048, 1e7, 1e-2), (2048, 5e7, 5e-2), (2048, 2e8, 0.2), (2048, 9e8, 1.8),
-                                          (512, 3e7, 9.9), (4096, 3e8, 9.9))]  # the last of its width is twice as slow; other widths do not count
+                for width, p, seconds in ((2048, 2e7, 0.02), (2048, 3e7, 0.03), (2048, 1e8, 0.1), (2048, 4e8, 0.4), (2048, 9e8, 1.8),
+                                          (512, 3e7, 9.9), (4096, 3e8, 9.9), (2048, 1e6, 9.9))]
+        # The last of its width is twice as slow; other widths do not count, nor does what caches hold.
         made = report.Report({"parameters": {"part": "parameters", "figures": [], "runs": runs}})
         self.assertEqual({entry["id"]: entry["pass"] for entry in made.figures},
-                         {"model.largest_error": False, "model.p200M.n1.a1": True, "model.p900M.n1.a1": False})
+                         {"model.largest_error": False, "model.p400M.n1.a1": True, "model.p900M.n1.a1": False})
 
     def test_where_nothing_is_large_the_largest_is_predicted(self):
-        runs = [{"parameters": p, "ranks": 1, "accumulate": 1} for p in (1e6, 2e6, 5e7)]
+        runs = [{"parameters": p, "ranks": 1, "accumulate": 1} for p in (2e7, 3e7, 5e7)]
         self.assertEqual(model.split(runs), (runs[:2], runs[2:]))
 
     def test_fits_in_the_memory_that_is_there(self):

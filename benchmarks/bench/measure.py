@@ -77,7 +77,7 @@ class Measure:
         result["figures"] += self.figures_of([self.program("kernels_benchmark"), "--rounds", "5" if self.args.quick else "15"], "kernels_benchmark")
 
     def optim(self, result):
-        result["figures"] += self.figures_of([self.program("optim_benchmark"), "--rounds", "5" if self.args.quick else "15"], "optim_benchmark")
+        result["figures"] += self.figures_of([self.program("optim_benchmark"), "--rounds", "5" if self.args.quick else "61"], "optim_benchmark")
 
     def update(self, result):
         result["update"] = self.python("cpu_adam.py", "--rounds", 5 if self.args.quick else 15)

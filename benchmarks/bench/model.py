@@ -8,11 +8,14 @@ P: parameters, N: ranks, A: micro-batches of each rank. `work` is forward and ba
 the cores: with more ranks than cores, everything a rank calculates takes max(1, N / cores) times as long.
 """
 
-FIT_PARAMETERS, FIT_RANKS, FIT_ACCUMULATE = 60e6, 4, 4  # of the largest runs that a fit sees
+CACHED_PARAMETERS = 17e6  # with 16 bytes of state each, what the largest last-level caches hold: such runs follow other laws
+FIT_PARAMETERS, FIT_RANKS, FIT_ACCUMULATE = 200e6, 4, 4  # of the largest runs that a fit sees
 
 
 def split(runs):
-    """(those that a fit may see, those that it has to predict); where nothing is larger than FIT_PARAMETERS, the largest."""
+    """(those that a fit may see, those that it has to predict); where nothing is larger than FIT_PARAMETERS, the largest.
+    Those that caches hold are neither."""
+    runs = [run for run in runs if run["parameters"] >= CACHED_PARAMETERS]
     largest = max((run["parameters"] for run in runs), default=0)
     below = FIT_PARAMETERS if largest > FIT_PARAMETERS else largest - 1
     small = [run for run in runs if run["parameters"] <= below and run["ranks"] <= FIT_RANKS and run["accumulate"] <= FIT_ACCUMULATE]

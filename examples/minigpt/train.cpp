@@ -93,7 +93,7 @@ zero::Options optimizer_options(const Flags& flags, torch::Device device) {
 /// Backward must lie outside of autocast's region.
 torch::Tensor loss_of(MiniGpt& model, const torch::Tensor& windows, const Flags& flags) {
   std::optional<zero::Autocast> autocast;
-  if (flags.autocast == "bf16") autocast.emplace(torch::kCPU, torch::kBFloat16);
+  if (flags.autocast == "bf16") autocast.emplace(device_of(model).type(), torch::kBFloat16);
   return model->loss(windows);
 }
 

@@ -1,11 +1,10 @@
 /// ResNet-18 on CIFAR-10, on any number of ranks. See README.md beside this file.
 
-#include <c10/util/Exception.h>
-
 #include <cstdio>
 #include <exception>
 #include <string>
 
+#include "examples/resnet_cifar10/failure.h"
 #include "examples/resnet_cifar10/flags.h"
 #include "examples/resnet_cifar10/train.h"
 #include "libzero/zero.h"
@@ -14,12 +13,6 @@ namespace {
 
 constexpr int kUsage = 2;
 constexpr int kPeerOrFile = 3;
-
-/// LibTorch's own errors without their backtrace.
-std::string text_of(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
-}
 
 int run(int argc, char** argv) {
   const zero::Topology topology = zero::topology_from(zero::process_environment());
@@ -38,7 +31,7 @@ int run(int argc, char** argv) {
   } catch (const zero::CommError&) {  // it has reached the others, or comes from them
     throw;
   } catch (const std::exception& error) {  // the others would hear only that this rank is gone
-    comm->abort(text_of(error));
+    comm->abort(resnet::text_of(error));
     throw;
   }
   return 0;
@@ -53,7 +46,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "resnet_cifar10: %s\n", error.what());
     return kUsage;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "resnet_cifar10: %s\n", text_of(error).c_str());
+    std::fprintf(stderr, "resnet_cifar10: %s\n", resnet::text_of(error).c_str());
     return kPeerOrFile;
   }
 }

@@ -7,8 +7,8 @@ namespace nn = torch::nn;
 
 nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
                        std::int64_t stride) {
-  const auto options = nn::Conv2dOptions(in, out, kernel);
-  return nn::Conv2d(nn::Conv2dOptions(options).stride(stride).padding(kernel / 2).bias(false));
+  return nn::Conv2d(
+      nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
 void initialize(nn::Module& model) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "examples/resnet_cifar10/evaluate.h"
+#include "examples/resnet_cifar10/failure.h"
 #include "examples/resnet_cifar10/images.h"
 #include "examples/resnet_cifar10/model.h"
 #include "libzero/zero.h"
@@ -109,9 +110,9 @@ class Training {
       const bool stops = one_step(*batches.next());
       const std::int64_t step = optimizer_.steps_taken();
       const bool is_last = stops || step == last_step_;
-      if (is_last || (flags_.eval_every > 0 && step % flags_.eval_every == 0)) test();
       if (is_last || (flags_.save_every > 0 && step % flags_.save_every == 0)) save();
       if (stops) return say("asked to stop after step %ld; go on with --resume", step);
+      if (is_last || (flags_.eval_every > 0 && step % flags_.eval_every == 0)) test();
     }
   }
 
@@ -141,7 +142,7 @@ class Training {
     const std::int64_t step = optimizer_.steps_taken();
     if (!result.applied) say("step %ld was skipped: %s", step, result.reason.c_str());
     if (step % std::max<std::int64_t>(1, flags_.steps / 20) != 0 && step != last_step_) return;
-    say("step %ld/%ld  loss %.6f  lr %.2e  %.0f images/s", step, flags_.steps, result.loss,
+    say("step %ld/%ld  loss %.9g  lr %.2e  %.0f images/s", step, flags_.steps, result.loss,
         rate_.rates().front(), static_cast<double>(flags_.batch) / seconds);
   }
 
@@ -152,10 +153,9 @@ class Training {
   }
 
   void save() {
-    if (!checkpointer_) return;
     zero::TrainerState state;
     sampler_.save(state, position_);
-    checkpointer_->save(state);
+    if (checkpointer_) checkpointer_->save(state);
   }
 
   [[gnu::format(printf, 2, 3)]] void say(const char* format, ...) const {
@@ -191,7 +191,7 @@ void train(const Flags& flags, const std::shared_ptr<zero::Collective>& comm) {
   } catch (const zero::CommError&) {
     throw;
   } catch (const std::exception& error) {
-    training.abort(error.what());
+    training.abort(text_of(error));
     throw;
   }
 }

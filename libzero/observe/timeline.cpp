@@ -15,7 +15,7 @@ Timeline::Timeline(const TimelineOptions& options)
 }
 
 void Timeline::begin(const OptimizerFacts& facts) {
-  facts_ = facts;
+  facts_.push_back(facts);
 }
 
 void Timeline::observe(const Span& span) noexcept {
@@ -27,7 +27,7 @@ void Timeline::observe(const Span& span) noexcept {
     record.dropped.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  record.spans[at] = {span, window_, sequence};
+  record.spans[at] = {span, window_, sequence, facts_.size() - 1};
   record.count.store(at + 1, std::memory_order_release);
 }
 

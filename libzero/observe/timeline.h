@@ -25,6 +25,7 @@ struct TimelineSpan {
   Span span;
   std::int64_t step = 0;      ///< Of this optimizer, from 1, skipped ones included.
   std::int32_t sequence = 0;  ///< Of a collective: its number in its lane and step, from 0.
+  std::size_t facts = 0;      ///< Which call of begin() told of its bucket, from 1.
 };
 
 /// Records without taking memory or locks. Members but observe() are the training thread's, between
@@ -41,7 +42,8 @@ class Timeline : public Observer {
   /// All steps that were asked for are recorded.
   bool is_complete() const noexcept { return window_ > options_.skip + options_.steps; }
 
-  const OptimizerFacts& facts() const noexcept { return facts_; }
+  /// The latest.
+  const OptimizerFacts& facts() const noexcept { return facts_.back(); }
   /// In order of ends.
   std::vector<TimelineSpan> spans(Lane lane) const;
   /// That there was no room for.
@@ -61,7 +63,8 @@ class Timeline : public Observer {
   const Record& of(Lane lane) const { return records_[static_cast<std::size_t>(lane)]; }
 
   const TimelineOptions options_;
-  OptimizerFacts facts_;
+  std::vector<OptimizerFacts> facts_{
+      1};  // nobody's, then of each begin(): rebuild() makes new ones
   std::int64_t window_ = 1;
   std::atomic<bool> recording_;
   Record records_[2];

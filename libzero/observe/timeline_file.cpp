@@ -70,18 +70,18 @@ void Timeline::write(const std::string& path) const {
   file.write(trace_head(JsonObject()
                             .add("format", kTraceFormat)
                             .add("version", kTraceVersion)
-                            .add("rank", facts_.rank)
-                            .add("world_size", facts_.world_size)
-                            .add("stage", facts_.stage)
-                            .add("backend", facts_.backend)
+                            .add("rank", facts().rank)
+                            .add("world_size", facts().world_size)
+                            .add("stage", facts().stage)
+                            .add("backend", facts().backend)
                             .add("clock", clock_name())
                             .add("origin_ns", std::int64_t{origin})
                             .add("dropped", dropped())));
-  file.write(trace_names_of_rank(facts_.rank));
+  file.write(trace_names_of_rank(facts().rank));
   for (const auto& lane : lanes) {
     for (const TimelineSpan& entry : lane) {
       file.write(",\n");
-      file.write(line_of(entry, facts_, origin));
+      file.write(line_of(entry, facts_[entry.facts], origin));
     }
   }
   file.write(kTraceTail);

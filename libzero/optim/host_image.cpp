@@ -100,7 +100,8 @@ void HostImage::upload(std::int32_t bucket) {
   const c10::StreamGuard on_up(up_);
   for (const std::int32_t p : layout_.buckets()[static_cast<std::size_t>(bucket)].parameters) {
     const auto index = static_cast<std::size_t>(p);
-    model_.tensors[index].detach().copy_(images_.tensors[index], /*non_blocking=*/true);
+    // Without counting as a change of the model: who makes one says so.
+    model_.tensors[index].variable_data().copy_(images_.tensors[index], /*non_blocking=*/true);
   }
   done_.record(up_);
 }

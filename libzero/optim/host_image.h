@@ -37,9 +37,11 @@ class HostImage {
   /// The same for parameters that somebody has written or replaced since remember().
   void download_changed();
 
-  /// Images change from here on: what reads the model now reads the old values.
+  /// Images change from here on, no sooner: what is on its way up has arrived. What reads the model
+  /// now reads the old values.
   void begin_update();
-  /// Model := image, for the parameters of one bucket. Returns before it is done.
+  /// Model := image, for the parameters of one bucket. Returns before it is done, and counts as no
+  /// change of the model for autograd.
   void upload(std::int32_t bucket);
   /// What the present stream is given from here on sees the new values.
   void finish_update();

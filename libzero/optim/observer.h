@@ -81,7 +81,8 @@ class Observer {
   virtual ~Observer() = default;
 
   /// Before anything else, from the optimizer's constructor, which passes on what it throws, and
-  /// again from rebuild(), which is done then: buckets are others from here on.
+  /// again from rebuild(): buckets are others from here on. What it throws there ends the
+  /// optimizer.
   virtual void begin(const OptimizerFacts& facts) = 0;
 
   /// Something has ended, in order of ends within its lane. On that lane's thread: two calls may

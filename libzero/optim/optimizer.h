@@ -77,8 +77,9 @@ struct ShardView {
 /// throws, and if the failure fell into the update the message says that parameters may stand at
 /// two different steps: start again from saved weights; otherwise it says that they were not
 /// changed. With Options::offload to a disk also IoError, on every rank: the constructor, step(),
-/// gather(), save() and load() say whether the optimizer can go on, or is dead as after a CommError
-/// and throws IoError from then on (docs/offload.md).
+/// gather(), save(), load(), rebuild() and what else reads or writes state say whether the
+/// optimizer can go on, or is dead as after a CommError and throws IoError from then on
+/// (docs/offload.md).
 class Optimizer : public torch::optim::Optimizer {
  public:
   /// Collective. Takes the trainable parameters of `model`, gives rank 0's parameters and buffers
@@ -187,10 +188,12 @@ class Optimizer : public torch::optim::Optimizer {
   /// afterwards.
   ///
   /// Holds the state before and after at once, each rank its own share. Everything is compared and
-  /// brought before anything is changed: after ContractError, IoError and others, which every rank
-  /// throws alike, the optimizer is as it was. ContractError in the middle of a window, if models
-  /// or options differ between ranks, naming the first parameter that does, and for what the
-  /// constructor refuses. CommError kills the optimizer.
+  /// brought before anything is changed: after ContractError and others, which every rank throws
+  /// alike, the optimizer is as it was; an IoError (state on a disk) says whether it is. Values of
+  /// float32 parameters, which are their own masters, must be alike on all ranks: a difference that
+  /// is found afterwards ends the optimizer. ContractError in the middle of a window, if models or
+  /// options differ between ranks, naming the first parameter that does, and for what the
+  /// constructor refuses, models on a GPU among it. CommError kills the optimizer.
   RebuildReport rebuild(const torch::nn::Module& model, const RebuildOptions& options = {});
 
   /// The same for tensors that no module owns.

@@ -14,18 +14,20 @@ EmaScope Optimizer::Impl::ema_scope() {
     if (table_.specs[i].trainable && table_.specs[i].alias_of < 0)
       parameters.push_back(model().tensors[i]);
   }
-  EmaScope scope(std::move(parameters), holds_average_);  // puts the weights back if this throws
-  guarded(kNothingChanged, [this] { put_average(); });
-  return scope;
+  std::optional<EmaScope> scope;  // puts the weights back if what follows throws
+  guarded(kNothingChanged, [&] {
+    all_or_none(*comm_, "ema_scope: a copy of the weights",
+                [&] { scope.emplace(std::move(parameters), holds_average_); });
+    put_average();
+  });
+  return std::move(*scope);
 }
 
 void Optimizer::Impl::put_average() {
-  const auto put = [this] { parameter_update_.put_average(); };
-  if (offload_) {
-    all_or_none(*comm_, "ema_scope: reading the average", put);  // a disk can fail on one rank
-  } else {
-    put();
-  }
+  all_or_none(*comm_, "ema_scope: reading the average", [this] {
+    if (image_) image_->begin_update();  // what is still on its way up reads the images
+    parameter_update_.put_average();
+  });
   gather_parameters();
 }
 

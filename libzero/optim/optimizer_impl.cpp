@@ -102,6 +102,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
   make_reducer();
+  tell_observer();
   tell_of_birth();
 }
 
@@ -121,7 +122,6 @@ void Optimizer::Impl::set_begun(std::vector<std::int64_t> begun) {
 }
 
 void Optimizer::Impl::tell_of_birth() const {
-  tell_observer();
   say(LogLevel::kInfo,
       "optimizer: stage " + std::to_string(options_.stage()) + " on " +
           std::to_string(comm_->size()) + " ranks (" + std::string(comm_->backend()) + "), " +
@@ -340,9 +340,19 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   require_alive();
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
   require_same_shapes();
-  if (image_) image_->download_changed();
-  state_access_.for_each_shard(kind, visit);
-  if (image_ && kind == StateKind::kMaster) image_->upload_all();
+  if (!image_) return state_access_.for_each_shard(kind, visit);
+  image_->download_changed();
+  image_->begin_update();
+  const auto put_up = [&] {
+    if (kind == StateKind::kMaster) image_->upload_all();
+  };
+  try {
+    state_access_.for_each_shard(kind, visit);
+  } catch (...) {  // what was visited before may have been written
+    put_up();
+    throw;
+  }
+  put_up();
 }
 
 std::unique_ptr<HostImage> Optimizer::Impl::make_image(ParameterTable& table,

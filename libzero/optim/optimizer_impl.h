@@ -93,7 +93,7 @@ class Optimizer::Impl {
                            const std::vector<NamedTensor>& buffers, const RebuildOptions& options);
   /// Collective, on the successor once it is in place; `before` is done for then.
   void succeed(Impl& before, Optimizer& face, Successor& rest);
-  /// To observer and log.
+  /// To the log.
   void tell_of_birth() const;
 
   /// The tensors that backward and forward use.

@@ -169,6 +169,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
     discard_window();
     gradient_scale_ = 1;
     LoadTarget target = load_target();
+    if (image_) image_->begin_update();  // what is still on its way up reads the images
     if (offload_) {
       settle_offload(kHalfLoaded, attempt([&] { load.fresh->put_in_place(target); }));
     } else {
@@ -197,7 +198,12 @@ void Optimizer::Impl::gather_parameters() {
   for (std::size_t b = 0; options_.stage() > 0 && b < states_.size(); ++b) {
     submit_gather(static_cast<std::int32_t>(b));
   }
-  queue_.drain();
+  try {
+    queue_.drain();
+  } catch (...) {  // who writes the model next must wait for what has gone up already
+    if (image_) image_->finish_update();
+    throw;
+  }
   for (std::size_t b = 0; options_.stage() == 0 && b < states_.size(); ++b) {
     upload(static_cast<std::int32_t>(b));
   }

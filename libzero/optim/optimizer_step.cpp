@@ -81,7 +81,8 @@ StepVote Optimizer::Impl::make_vote() {
   return vote;
 }
 
-/// A block of the norm is of one parameter, unless shards begin inside of one (shard_alignment).
+/// A block of the norm is of one parameter, unless shards begin inside of one (shard_alignment):
+/// blocks are counted from the shard's beginning, and may reach into the next parameter then.
 void Optimizer::Impl::sum_groups() {
   if (group_squares_.empty()) return;
   std::fill(group_squares_.begin(), group_squares_.end(), GroupSquares());
@@ -90,7 +91,7 @@ void Optimizer::Impl::sum_groups() {
       const ParameterSpec& spec = table_.specs[static_cast<std::size_t>(segment.parameter)];
       const std::int64_t at = segment.bucket_begin - state.owned.begin;
       GroupSquares& group = group_squares_[static_cast<std::size_t>(spec.group)];
-      if (at % kNormBlock == 0) {
+      if (state.owned.begin % kNormBlock == 0) {
         const std::int64_t blocks = (segment.numel + kNormBlock - 1) / kNormBlock;
         add_squares(std::span<const double>(state.block_sums)
                         .subspan(static_cast<std::size_t>(at / kNormBlock),

@@ -22,7 +22,10 @@ ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
   }
   std::optional<Failure> failure;
   try {
-    if (image_) image_->download_changed();  // what the file does not name stays
+    if (image_) {
+      image_->download_changed();  // what the file does not name stays
+      image_->begin_update();
+    }
     failure = loader.apply();
     const auto restart = [this] { parameter_update_.restart_average(); };
     if (!failure && offload_) failure = attempt(restart);

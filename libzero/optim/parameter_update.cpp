@@ -58,7 +58,7 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
   run.gradient_factor = group_factors_.empty()
                             ? gradient_factor
                             : group_factors_[static_cast<std::size_t>(spec.group)];
-  std::copy_n(state.kept.begin(), kMostMoments, run.moments.begin());
+  std::copy_n(state.kept.begin(), arithmetic_.rule.moments().size(), run.moments.begin());
   run.n = segment.numel;
   if (spec.dtype == DType::kFloat32) {
     run.master = static_cast<float*>(parameter.data());

@@ -29,7 +29,8 @@ struct RebuildReport {
   /// Trained now, with the model's value, moments of 0 and a step count of 0: added, unfrozen,
   /// resized or named in RebuildOptions::fresh.
   std::vector<RebuiltParameter> fresh;
-  /// Trained before and not any more: frozen now or not in the model. Their state is gone.
+  /// Trained before and not any more: frozen now, tied to another or not in the model. Their state
+  /// is gone.
   std::vector<RebuiltParameter> dropped;
 };
 

@@ -105,7 +105,7 @@ class Planner {
     if (!was.trainable) return "unfrozen";
     if (was.shape != now.shape) return "resized: " + element_text(was) + " -> " + element_text(now);
     if (lost_[static_cast<std::size_t>(origin)])
-      return "the tensor that it was has another shape now, and its values are gone";
+      return "the tensor that it was has another shape, dtype or device now, its values are gone";
     return "";
   }
 
@@ -122,13 +122,15 @@ class Planner {
 
   /// It may live on under another of its names.
   void drop(std::int32_t row) {
-    bool is_there = false;
+    const char* why = "not in the model";
     for (std::size_t i = 0; i < before_.size(); ++i) {
-      if (owner_of(before_, static_cast<std::int32_t>(i)) == row)
-        is_there = is_there || after_index_.contains(before_[i].name);
+      if (owner_of(before_, static_cast<std::int32_t>(i)) != row) continue;
+      const auto now = after_index_.find(before_[i].name);
+      if (now == after_index_.end()) continue;
+      const bool is_trained = at(after_, owner_of(after_, now->second)).trainable;
+      why = is_trained ? "tied to another now" : "frozen";
     }
-    plan_.report.dropped.push_back(
-        {at(before_, row).name, is_there ? "frozen" : "not in the model"});
+    plan_.report.dropped.push_back({at(before_, row).name, why});
   }
 
   const Rows before_;

@@ -52,8 +52,8 @@ struct LoadOptions {
   /// steps are 0, the loss scale begins anew, options of groups and the random state stay as they
   /// are. Whatever world, groups and moments the checkpoint has; frozen or trained does not matter.
   TORCH_ARG(bool, weights_only) = false;
-  /// Options of parameter groups ("lr", "beta1", "beta2", "eps", "weight_decay") whose present
-  /// values stay; all others are the checkpoint's.
+  /// Options of parameter groups ("lr", "weight_decay", AdamW's "beta1", "beta2", "eps", SGD's
+  /// "momentum", "nesterov") whose present values stay; all others are the checkpoint's.
   TORCH_ARG(std::set<std::string>, keep_options) = {};
   /// LibTorch's CPU random state of each rank. false: it stays as it is.
   TORCH_ARG(bool, random_state) = true;

@@ -27,10 +27,10 @@ StateTransfer::StateTransfer(const StateArrays& before, const StateArrays& after
       sources_(sources),
       is_whole_(is_whole),
       comm_(comm),
-      round_elements_(round_elements),
       streams_(static_cast<std::size_t>(comm.size())) {
   for (std::size_t i = 0; i < sources_.size(); ++i) make_room(static_cast<std::int32_t>(i));
   add_items();
+  make_round(round_elements);
 }
 
 /// A float32 parameter that stays the tensor that it was is its own master still.
@@ -89,27 +89,32 @@ void StateTransfer::copy_own() {
   }
 }
 
-/// In rounds: each rank sends the next elements of its stream to all, who keep what is theirs.
-void StateTransfer::send_and_receive() {
-  std::int64_t longest = 0;
+/// Here, not between collectives: there may be no memory for it on one rank.
+void StateTransfer::make_round(std::int64_t elements) {
   for (const std::vector<Item>& stream : streams_) {
     std::int64_t length = 0;
     for (const Item& item : stream) length += item.move.size();
-    longest = std::max(longest, length);
+    longest_ = std::max(longest_, length);
   }
-  if (longest == 0) return;
   const auto ranks = static_cast<std::int64_t>(streams_.size());
-  const std::int64_t count = std::min(longest, std::max<std::int64_t>(1, round_elements_ / ranks));
-  std::vector<float> all(static_cast<std::size_t>(count * ranks));
+  const std::int64_t count = std::min(longest_, std::max<std::int64_t>(1, elements / ranks));
+  round_.resize(static_cast<std::size_t>(count * ranks));
+}
+
+/// In rounds: each rank sends the next elements of its stream to all, who keep what is theirs.
+void StateTransfer::send_and_receive() {
+  if (longest_ == 0) return;
+  const auto ranks = static_cast<std::int64_t>(streams_.size());
+  const std::int64_t count = static_cast<std::int64_t>(round_.size()) / ranks;
   const auto pass = [&](int rank, std::int64_t begin) {
     if (failure_) return;
-    failure_ = attempt([&] { walk(rank, begin, begin + count, all.data() + rank * count); });
+    failure_ = attempt([&] { walk(rank, begin, begin + count, round_.data() + rank * count); });
   };
-  for (std::int64_t begin = 0; begin < longest; begin += count) {
+  for (std::int64_t begin = 0; begin < longest_; begin += count) {
     pass(comm_.rank(), begin);
     comm_
-        .all_gather({all.data() + comm_.rank() * count, count, DType::kFloat32},
-                    {all.data(), count * ranks, DType::kFloat32}, "state for other ranks")
+        .all_gather({round_.data() + comm_.rank() * count, count, DType::kFloat32},
+                    {round_.data(), count * ranks, DType::kFloat32}, "state for other ranks")
         ->wait();
     for (int rank = 0; rank < comm_.size(); ++rank) {
       if (rank != comm_.rank()) pass(rank, begin);

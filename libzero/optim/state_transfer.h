@@ -53,6 +53,7 @@ class StateTransfer {
   bool takes_master(std::int32_t target, std::int32_t source) const;
   void make_room(std::int32_t target);
   void add_items();
+  void make_round(std::int64_t elements);
   void copy_own();
   void send_and_receive();
   void walk(int rank, std::int64_t begin, std::int64_t end, float* buffer);
@@ -64,10 +65,11 @@ class StateTransfer {
   const std::vector<std::int32_t> sources_;
   const bool is_whole_;
   Collective& comm_;
-  const std::int64_t round_elements_;
   std::vector<Item> own_;                   // from this rank to itself
   std::vector<std::vector<Item>> streams_;  // by rank: what it sends to others, in order
   std::vector<Slice> slices_;               // of float32 parameters; by parameter
+  std::int64_t longest_ = 0;                // of the streams, in elements
+  std::vector<float> round_;                // what all ranks send at once, by rank
   std::optional<Failure> failure_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "libzero/base/error.h"
 #include "libzero/estimate/memory_estimate.h"
@@ -116,6 +117,30 @@ TEST(Promises, WorkGivenToTheStreamBeforeAStepSeesTheOldParametersAndLaterWorkTh
       EXPECT_FALSE(torch::equal(after.to(torch::kCPU), old));
       EXPECT_TRUE(
           torch::equal(after.to(torch::kCPU), optimizer->gather("first", StateKind::kMaster)));
+      optimizer->shutdown();
+    });
+  }
+}
+
+TEST(Promises, TheAverageWaitsForWhatIsStillOnItsWayUp) {
+  for (const int stage : {0, 2}) {
+    testing::on_ranks(1, [&](const Comm& comm) {
+      const Toy toy(torch::kFloat, device(0));
+      const auto optimizer = optimizer_of(toy, options_of(stage).ema(0.5), comm);
+      optimizer->backward(toy.loss(testing::toy_batch(0, 0)));
+      Door door;
+      door.stand_on_present_stream(device(0));  // nothing goes up before it is opened
+      optimizer->step();
+      std::thread opener([&] { door.open(); });
+      torch::Tensor shown;
+      {
+        const auto scope = optimizer->ema_scope();
+        shown = toy.first.detach().to(torch::kCPU);
+      }
+      opener.join();
+      EXPECT_TRUE(torch::equal(shown, optimizer->gather("first", StateKind::kEma)));
+      EXPECT_TRUE(torch::equal(toy.first.detach().to(torch::kCPU),
+                               optimizer->gather("first", StateKind::kMaster)));
       optimizer->shutdown();
     });
   }

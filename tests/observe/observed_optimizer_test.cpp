@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -19,6 +21,7 @@
 #include "tests/optim/pull.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/toy_model.h"
+#include "tests/temporary_folder.h"
 
 namespace zero::observe {
 namespace {
@@ -159,6 +162,39 @@ TEST(ObservedOptimizer, TellsWholeStepsOnEveryStageInOrderOnEachThread) {
         last = entry.span.end;
       }
     }
+  });
+}
+
+TEST(ObservedOptimizer, KnowsTheBucketsOfEachTimeAfterRebuilds) {
+  testing::TemporaryFolder folder;
+  on_ranks(2, [&](const auto& comm) {
+    const auto timeline = all_steps();
+    const auto meter = std::make_shared<StepMeter>();
+    std::vector<NamedTensor> parameters;
+    for (int i = 0; i < 9; ++i)
+      parameters.push_back({"p" + std::to_string(i), torch::ones({300}).requires_grad_()});
+    const auto first = [&](int count) {
+      return std::vector<NamedTensor>(parameters.begin(), parameters.begin() + count);
+    };
+    Optimizer optimizer(first(1), {}, AdamWOptions(0.1),
+                        Options().bucket_bytes(1200).observer(std::make_shared<Observers>(
+                            std::vector<std::shared_ptr<Observer>>{timeline, meter})),
+                        comm);
+    for (const int count : {1, 9, 2}) {
+      optimizer.rebuild(first(count), {});
+      torch::Tensor loss = torch::zeros({});
+      for (const NamedTensor& p : first(count)) loss = loss + p.tensor.sum();
+      optimizer.backward(loss);
+      optimizer.step();
+      EXPECT_EQ(meter->last().buckets.size(), static_cast<std::size_t>(count));
+    }
+    optimizer.shutdown();
+    EXPECT_EQ(timeline->facts().buckets.size(), 2u);
+    const std::string path = timeline_path(folder.path(), comm->rank());
+    timeline->write(path);
+    std::ifstream file(path);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NE(text.find("bucket 8 (p0"), std::string::npos) << text;
   });
 }
 

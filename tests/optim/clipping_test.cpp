@@ -222,6 +222,24 @@ TEST(Clipping, ShardsThatCutBlocksOfTheNormHaveTheSameGroupNorms) {
   });
 }
 
+TEST(Clipping, OneBlockOfAnUnalignedShardMayHoldParametersOfTwoGroups) {
+  on_every_rank(4, [](const Comm& comm) {  // rank 1 has [48, 96): the end of one, the start of two
+    Parts parts(torch::kFloat, {{.name = "two", .shape = {100}, .seed = 2},
+                                {.name = "one", .shape = {50}, .seed = 3}});
+    const auto is_two = [](const std::string& name, const at::Tensor&) { return name == "two"; };
+    PartsJob job(
+        comm, std::move(parts),
+        Options().group_norms(true).shard_alignment(8).groups({{is_two, AdamWOptions(1e-2), 0}}));
+    EXPECT_EQ(job.optimizer->layout().buckets().size(), 1u);
+    const StepResult result = clipped_step_of(job, 0);
+    const std::vector<double> gathered = group_norms(*job.optimizer);
+    ASSERT_THAT(result.group_norms, SizeIs(2));
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_NEAR(result.group_norms[i], gathered[i], 1e-6 * gathered[i]) << i;
+    job.optimizer->shutdown();
+  });
+}
+
 TEST(Clipping, AnOverflowIsSaidOfItsGroup) {
   on_every_rank(2, [](const Comm& comm) {
     PartsJob job(comm, Parts(torch::kHalf, clipped_parts()), clipped_options(2, 1, 0));

@@ -24,11 +24,16 @@ torch::Tensor average_of(Optimizer& optimizer, const std::string& name) {
   return optimizer.gather(name, StateKind::kEma);
 }
 
-TEST(Ema, FollowsTheMastersOfEveryAppliedStepToTheBitAndSleepsInSkippedOnes) {
+class EmaOfRule : public ::testing::TestWithParam<RuleCase> {};
+INSTANTIATE_TEST_SUITE_P(EveryRule, EmaOfRule,
+                         ::testing::Values(RuleCase(), sgd_case(), momentum_case()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(EmaOfRule, FollowsTheMastersOfEveryAppliedStepToTheBitAndSleepsInSkippedOnes) {
   for (const auto dtype : {torch::kFloat, torch::kBFloat16, torch::kHalf}) {
     for (const int stage : {0, 2}) {
       SCOPED_TRACE(std::string(c10::toString(dtype)) + " stage " + std::to_string(stage));
-      on_jobs(2, {.stage = stage, .dtype = dtype, .rule = averaged({})}, [&](Job& job) {
+      on_jobs(2, {.stage = stage, .dtype = dtype, .rule = averaged(GetParam())}, [&](Job& job) {
         auto expected = job.optimizer->gather("embedding", StateKind::kMaster);
         int skipped = 0;
         for (std::int64_t step = 1; step <= 8; ++step) {

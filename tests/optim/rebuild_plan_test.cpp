@@ -87,8 +87,9 @@ TEST(RebuildPlan, TiesOfWhatWasTwoAreRefusedUnlessFresh) {
   const std::vector<ParameterSpec> after = {{.name = "a", .shape = {3}},
                                             {.name = "b", .shape = {3}, .alias_of = 0}};
   EXPECT_THAT(thrown<ContractError>([&] { plan(after); }), HasSubstr("a and b"));
-  EXPECT_THAT(plan(after, RebuildOptions().fresh({"b"})).report.fresh,
-              ElementsAre(is("a", "asked for")));
+  const RebuildReport report = plan(after, RebuildOptions().fresh({"b"})).report;
+  EXPECT_THAT(report.fresh, ElementsAre(is("a", "asked for")));
+  EXPECT_THAT(report.dropped, ElementsAre(is("b", "tied to another now")));
 }
 
 TEST(RebuildPlan, FreshMustNameATrainableParameter) {
