@@ -128,6 +128,28 @@ class MiniGpt(unittest.TestCase):
             log, _ = self.train(["--autocast", "bf16", *extra], world=2, name="two.jsonl")
             self.assertEqual([line["loss"] for line in log], losses, extra)
 
+    def test_sgd_and_an_average_of_the_weights_have_the_same_bits_on_2_ranks_and_after_a_resume(self):
+        def numbers(log):
+            return [tuple(line.get(key) for key in ("step", "loss", "grad_norm", "eval_loss")) for line in log]
+
+        flags = ["--optimizer", "sgd", "--momentum", "0.8", "--lr", "0.05", "--eval-every", "4"]
+        whole = numbers(self.train([*flags, "--ema", "0.9"])[0])
+        self.assertEqual(numbers(self.train([*flags, "--ema", "0.9"], world=2, name="2.jsonl")[0]), whole)
+        plain = numbers(self.train(flags, name="plain.jsonl")[0])
+        self.assertEqual([line[:3] for line in plain], [line[:3] for line in whole])  # only validation sees the average
+        self.assertNotEqual(plain[-1][3], whole[-1][3])
+        self.assertNotEqual(numbers(self.train(["--lr", "0.05", "--eval-every", "4"], name="adamw.jsonl")[0]), plain)
+        kept = ["--ema", "0.9", "--checkpoint", self.path("run")]
+        self.train([*flags, *kept, "--stop-after", "4"], name="first.jsonl")
+        resumed = numbers(self.train([*flags, *kept, "--resume", "auto"], name="second.jsonl")[0])
+        self.assertEqual([line for line in resumed if line[0] > 4], [line for line in whole if line[0] > 4])
+
+    def test_a_gpu_that_is_not_there_is_named(self):
+        code, _, err = ranks.run([ranks.program("minigpt"), *TINY, "--device", "cuda:99"])
+        self.assertEqual(code, 3, err)
+        self.assertIn("cuda", err.lower())
+        self.assertEqual(len(err.splitlines()), 1, err)
+
     def test_it_says_which_precision_it_chose_and_generates_text(self):
         _, out = self.train(["--precision", "auto", "--sample", "40", "--steps", "2"])
         self.assertRegex(out, r"(bf16|fp32) \(auto: this CPU has")

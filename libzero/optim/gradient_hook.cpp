@@ -35,6 +35,10 @@ GradientHook::~GradientHook() {
   node_->del_post_hook(key_);
 }
 
+bool GradientHook::is_in_place(const at::Tensor& parameter) const {
+  return torch::autograd::impl::try_get_grad_accumulator(parameter) == node_;
+}
+
 void GradientHook::reinstate(const at::Tensor& parameter) const {
   torch::autograd::impl::set_grad_accumulator(parameter, node_);
 }

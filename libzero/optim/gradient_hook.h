@@ -26,7 +26,11 @@ class GradientHook {
   GradientHook(const GradientHook&) = delete;
   GradientHook& operator=(const GradientHook&) = delete;
 
-  /// The parameter refers to this hook's node again, after forget_accumulator().
+  /// False where LibTorch has given the parameter another node (set_data() to another dtype or
+  /// device does, also if it is set back): graphs made since then pass the hook by.
+  bool is_in_place(const at::Tensor& parameter) const;
+
+  /// The parameter refers to this hook's node again.
   void reinstate(const at::Tensor& parameter) const;
 
  private:

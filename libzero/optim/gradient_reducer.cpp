@@ -75,7 +75,24 @@ void GradientReducer::reinstate_hooks() const {
   }
 }
 
+void GradientReducer::require_hooks() const {
+  auto hook = hooks_.begin();
+  for (const Bucket& bucket : layout_.buckets()) {
+    for (const std::int32_t parameter : bucket.parameters) {
+      const auto p = static_cast<std::size_t>(parameter);
+      if ((*hook++)->is_in_place(table_.tensors[p])) continue;
+      reinstate_hooks();
+      throw ContractError(
+          "backward: a parameter was another dtype or lay on another device for a while "
+          "(set_data(), to()), and the gradient of what was calculated since then would be lost; "
+          "nothing was changed, calculate the loss again: parameter " +
+          table_.specs[p].name);
+    }
+  }
+}
+
 void GradientReducer::require_own_gradients() const {
+  require_hooks();
   if (dirty_) return;
   for (const Bucket& bucket : layout_.buckets()) {
     for (const std::int32_t parameter : bucket.parameters) {

@@ -50,8 +50,8 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Throws ContractError naming the parameter if somebody else has set a `.grad`: it would count
-  /// as a gradient.
+  /// Throws ContractError naming the parameter if somebody else has set a `.grad`, which would
+  /// count as a gradient, or if LibTorch has let go of a hook, which is put back.
   void require_own_gradients() const;
 
   /// Before autograd runs. Waits until the previous call's gradients are packed. With `hold` the
@@ -110,6 +110,7 @@ class GradientReducer {
   void reduce_bucket(std::int32_t bucket);
   void count_packed(std::int32_t bucket) noexcept;
   void note_streams();
+  void require_hooks() const;
   bool is_16_bit(std::int32_t parameter) const {
     return table_.specs[static_cast<std::size_t>(parameter)].dtype != DType::kFloat32;
   }

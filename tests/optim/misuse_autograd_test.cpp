@@ -406,6 +406,23 @@ TEST(ChangedParameters, NewMemoryOfTheSameShapeIsFine) {
   }
 }
 
+TEST(ChangedParameters, AnotherDtypeForAWhileLosesNoGradientInSilence) {
+  const Snapshot expected = without_accident(2);
+  on_every_rank(2, [&](const Comm& comm) {
+    Trainee trainee(comm);
+    trainee.window(0);
+    torch::Tensor& bias = trainee.model->bias;
+    const torch::Tensor values = bias.detach();
+    bias.set_data(values.to(torch::kBFloat16));
+    bias.set_data(values);
+    EXPECT_THAT(thrown<ContractError>([&] { trainee.window(1); }),
+                AllOf(HasSubstr("calculate the loss again"), HasSubstr("parameter bias")));
+    trainee.window(1);
+    expect_same(expected, snapshot(trainee.model));
+    trainee.optimizer->shutdown();
+  });
+}
+
 TEST(ChangedParameters, AFrozenOneThatIsThawedIsRefusedByName) {
   on_every_rank(1, [](const Comm& comm) {
     const auto a = torch::ones({2}, torch::requires_grad());
