@@ -36,12 +36,15 @@ zero_public_target(zero_observe observe
   libzero/observe/trace_merge.h
   libzero/observe/trace_reader.h)
 zero_public_target(zero_zero zero
+  libzero/optim/ema_scope.h
   libzero/optim/load_parameters.h
   libzero/optim/memory_report.h
   libzero/optim/named_tensors.h
   libzero/optim/optimizer.h
   libzero/optim/options.h
+  libzero/optim/rebuild.h
   libzero/optim/resume.h
+  libzero/optim/state_kind.h
   libzero/train/across_ranks.h
   libzero/train/autocast.h
   libzero/train/checkpointer.h

@@ -66,7 +66,7 @@ std::vector<std::pair<std::string, DType>> kinds_of(const Model& model, std::siz
   std::vector<std::pair<std::string, DType>> kinds;
   if (spec.numel() == 0) return kinds;
   if (model.further_states && row % 4 == 0) {
-    kinds.emplace_back(spec.trainable ? "ema" : "scratch",
+    kinds.emplace_back(spec.trainable ? "average" : "scratch",
                        spec.trainable ? DType::kBFloat16 : DType::kInt64);
   }
   if (!spec.trainable) {
