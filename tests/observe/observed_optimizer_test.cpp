@@ -176,10 +176,11 @@ TEST(ObservedOptimizer, KnowsTheBucketsOfEachTimeAfterRebuilds) {
     const auto first = [&](int count) {
       return std::vector<NamedTensor>(parameters.begin(), parameters.begin() + count);
     };
-    Optimizer optimizer(first(1), {}, AdamWOptions(0.1),
-                        Options().bucket_bytes(1200).observer(std::make_shared<Observers>(
-                            std::vector<std::shared_ptr<Observer>>{timeline, meter})),
-                        comm);
+    Optimizer optimizer(
+        first(1), {}, AdamWOptions(0.1),
+        Options().bucket_bytes(1200).first_bucket_bytes(1200).observer(
+            std::make_shared<Observers>(std::vector<std::shared_ptr<Observer>>{timeline, meter})),
+        comm);
     for (const int count : {1, 9, 2}) {
       optimizer.rebuild(first(count), {});
       torch::Tensor loss = torch::zeros({});
