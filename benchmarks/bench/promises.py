@@ -34,7 +34,7 @@ def of_part(part):
     return {
         "kernels": kernels(),
         "update": {"kernels.cast_cpu_adam_cast": figures.UPDATE_LIMIT},
-        "optim": {"step.many_parameters.n1": 1.5, "step.many_parameters.n2": 1.5, "step.observed": 1.01},
+        "optim": {"step.many_parameters.n1": 1.5, "step.many_parameters.n2": 1.5, "step.observed": 1.01, "step.exported": 1.01},
         "collectives": {f"{job}.{pair}.n{ranks}": limit for ranks in (2, 4) for job, pairs in COLLECTIVES.items()
                         for pair, limit in pairs.items()},
         "checkpoint": checkpoint(),
