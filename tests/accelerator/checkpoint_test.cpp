@@ -32,7 +32,9 @@ std::vector<torch::Tensor> run(const std::vector<Part>& parts, int stage, torch:
       }
       Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
                           testing::toy_options(stage).offload(Offload::kHost), comm);
-      if (part.from > 0) EXPECT_TRUE(optimizer.load(folder / "run").found);
+      if (part.from > 0) {
+        EXPECT_TRUE(optimizer.load(folder / "run").found);
+      }
       for (std::int64_t step = part.from; step < part.to; ++step) {
         optimizer.backward(toy.loss(testing::toy_batch(step, comm->rank())));
         optimizer.step();

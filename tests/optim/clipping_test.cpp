@@ -120,7 +120,9 @@ void on_every_setting(
         }
         const Bits bits = job.image();
         if (comm->rank() == 0 && expected.empty()) expected = bits;
-        if (comm->rank() == 0) EXPECT_EQ(difference_of(expected, bits), "");
+        if (comm->rank() == 0) {
+          EXPECT_EQ(difference_of(expected, bits), "");
+        }
         job.optimizer->shutdown();
       });
     }
@@ -204,7 +206,9 @@ TEST(Clipping, GroupNormsThatAreAskedForChangeNoBit) {
       }
       const Bits bits = job.image();
       if (comm->rank() == 0 && !asked) without = bits;
-      if (comm->rank() == 0) EXPECT_EQ(difference_of(without, bits), "");
+      if (comm->rank() == 0) {
+        EXPECT_EQ(difference_of(without, bits), "");
+      }
       job.optimizer->shutdown();
     });
   }
@@ -277,7 +281,9 @@ TEST(Clipping, IsTheSameWithStateOnADiskAndAfterARebuild) {
           }
           const Bits bits = job.image();
           if (comm->rank() == 0 && expected.empty()) expected = bits;
-          if (comm->rank() == 0) EXPECT_EQ(difference_of(expected, bits), "");
+          if (comm->rank() == 0) {
+            EXPECT_EQ(difference_of(expected, bits), "");
+          }
           job.optimizer->shutdown();
         });
       }

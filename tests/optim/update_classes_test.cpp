@@ -9,12 +9,12 @@ namespace {
 using ::testing::ElementsAre;
 
 std::vector<ParameterSpec> rows() {
-  return {{.name = "a", .group = 1},
-          {.name = "b"},
-          {.name = "c", .group = 1},
-          {.name = "frozen", .trainable = false},
-          {.name = "tied to c", .group = 1, .alias_of = 2},
-          {.name = "d", .group = 1}};
+  return {{.name = "a", .shape = {1}, .group = 1},
+          {.name = "b", .shape = {1}},
+          {.name = "c", .shape = {1}, .group = 1},
+          {.name = "frozen", .shape = {1}, .trainable = false},
+          {.name = "tied to c", .shape = {1}, .group = 1, .alias_of = 2},
+          {.name = "d", .shape = {1}, .group = 1}};
 }
 
 TEST(UpdateClasses, AreTheGroupsWhereAllBeganTogether) {
