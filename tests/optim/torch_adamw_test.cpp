@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "tests/optim/pull.h"
+#include "tests/optim/torch_twin.h"
 
 namespace zero {
 namespace {
@@ -9,28 +10,9 @@ namespace {
 constexpr int kSteps = 100;
 constexpr double kTolerance = 1e-6;
 
-struct NetImpl : torch::nn::Module {
-  NetImpl() {
-    torch::manual_seed(3);
-    first = register_module("first", torch::nn::Linear(12, 33));
-    second = register_module("second", torch::nn::Linear(33, 5));
-  }
-  torch::Tensor loss(const torch::Tensor& x, const torch::Tensor& y) {
-    return (second(torch::tanh(first(x))) - y).square().mean();
-  }
-  torch::nn::Linear first{nullptr}, second{nullptr};
-};
-TORCH_MODULE(Net);
-
-struct Batch {
-  torch::Tensor x, y;
-};
-
-Batch batch(int step) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(step));
-  const auto x = torch::randn({16, 12}, generator, torch::kFloat);
-  return {x, torch::randn({16, 5}, generator, torch::kFloat) + 3};
-}
+using Net = testing::TwinNet;
+using Batch = testing::TwinBatch;
+using testing::twin_batch;
 
 bool is_bias(const std::string&, const at::Tensor& tensor) {
   return tensor.dim() == 1;
@@ -56,8 +38,7 @@ torch::optim::AdamW make_torch(Net& net) {
 }
 
 void expect_close(const torch::Tensor& ours, const torch::Tensor& theirs, const std::string& what) {
-  const double error = (ours - theirs).abs().max().item<double>();
-  EXPECT_LE(error, kTolerance * theirs.abs().max().item<double>()) << what;
+  testing::expect_close_to_twin(ours, theirs, kTolerance, what);
 }
 
 void expect_same_state(Optimizer& ours, Net& our_net, torch::optim::AdamW& theirs, Net& their_net) {
@@ -86,7 +67,7 @@ TEST(TorchAdamW, HundredStepsWithTwoGroupsMatch) {
     auto ours = make_ours(our_net, stage);
     auto theirs = make_torch(their_net);
     for (int step = 0; step < kSteps; ++step) {
-      const Batch data = batch(step);
+      const Batch data = twin_batch(step);
       ours.backward(our_net->loss(data.x, data.y));
       ours.step();
       step_torch(theirs, their_net, data);
@@ -102,7 +83,7 @@ TEST(TorchAdamW, StepLRDrivesBothAlike) {
   torch::optim::StepLR our_schedule(ours, /*step_size=*/7, /*gamma=*/0.5);
   torch::optim::StepLR their_schedule(theirs, 7, 0.5);
   for (int step = 0; step < 40; ++step) {
-    const Batch data = batch(step);
+    const Batch data = twin_batch(step);
     ours.backward(our_net->loss(data.x, data.y));
     ours.step();
     our_schedule.step();
@@ -121,7 +102,7 @@ TEST(TorchAdamW, StepWithAClosureRunsItOnceAndReturnsItsLoss) {
   torch::optim::Optimizer& as_base = ours;
   int calls = 0;
   for (int step = 0; step < 5; ++step) {
-    const Batch data = batch(step);
+    const Batch data = twin_batch(step);
     const torch::Tensor expected = our_net->loss(data.x, data.y).detach();
     const torch::NoGradGuard no_grad;  // as a caller's own evaluation loop might leave it
     const torch::Tensor loss = as_base.step([&] {

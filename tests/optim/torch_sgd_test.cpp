@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "tests/optim/pull.h"
+#include "tests/optim/torch_twin.h"
 
 namespace zero {
 namespace {
@@ -20,29 +21,10 @@ std::string text_of(const Mode& mode) {
   return "momentum " + std::to_string(mode.momentum) + (mode.nesterov ? ", nesterov" : "");
 }
 
-struct NetImpl : torch::nn::Module {
-  NetImpl() {
-    torch::manual_seed(3);
-    first = register_module("first", torch::nn::Linear(12, 33));
-    second = register_module("second", torch::nn::Linear(33, 5));
-  }
-  torch::Tensor loss(const torch::Tensor& x, const torch::Tensor& y) {
-    return (second(torch::tanh(first(x))) - y).square().mean();
-  }
-  torch::nn::Linear first{nullptr}, second{nullptr};
-};
-TORCH_MODULE(Net);
-
-/// Input and target of a step.
-std::pair<torch::Tensor, torch::Tensor> batch(int step) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(step));
-  const auto x = torch::randn({16, 12}, generator, torch::kFloat);
-  return {x, torch::randn({16, 5}, generator, torch::kFloat) + 3};
-}
+using Net = testing::TwinNet;
 
 void expect_close(const torch::Tensor& ours, const torch::Tensor& theirs, const std::string& what) {
-  const double error = (ours - theirs).abs().max().item<double>();
-  EXPECT_LE(error, 2e-6 * theirs.abs().max().item<double>()) << what;
+  testing::expect_close_to_twin(ours, theirs, 2e-6, what);
 }
 
 /// Without decay, which LibTorch's adds to the gradient.
@@ -83,7 +65,7 @@ TEST(TorchSGD, HundredStepsWithTwoGroupsAndASchedulerMatch) {
       torch::optim::StepLR our_schedule(ours, /*step_size=*/30, /*gamma=*/0.5);
       torch::optim::StepLR their_schedule(theirs, 30, 0.5);
       for (int step = 0; step < 100; ++step) {
-        const auto [x, y] = batch(step);
+        const auto [x, y] = testing::twin_batch(step);
         ours.backward(our_net->loss(x, y));
         ours.step();
         our_schedule.step();
