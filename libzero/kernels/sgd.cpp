@@ -3,6 +3,7 @@
 #include <string>
 
 #include "libzero/base/error.h"
+#include "libzero/kernels/run_checks.h"
 
 // Compiles this file once for each instruction set.
 #undef HWY_TARGET_INCLUDE
@@ -113,14 +114,7 @@ HWY_EXPORT(step);
 }
 
 void sgd_step(const SGDConstants& constants, const SGDRun& run) {
-  ZERO_REQUIRE(is_floating(run.gradient_dtype),
-               "The gradient of an SGD step must be float32, bfloat16 or float16: " +
-                   std::string(name_of(run.gradient_dtype)));
-  ZERO_REQUIRE(run.low_precision == nullptr || run.low_precision_dtype == DType::kBFloat16 ||
-                   run.low_precision_dtype == DType::kFloat16,
-               "The low-precision copy of a master must be bfloat16 or float16; a float32 "
-               "parameter is its own master: " +
-                   std::string(name_of(run.low_precision_dtype)));
+  require_dtypes(run, "SGD");
   ZERO_REQUIRE(run.momentum_buffer != nullptr || constants.momentum == 0,
                "An SGD step with momentum needs a momentum_buffer: momentum is " +
                    std::to_string(constants.momentum));
