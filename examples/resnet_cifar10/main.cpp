@@ -20,7 +20,8 @@ int run(int argc, char** argv) {
   const bool is_speaker = topology.rank == 0;
   if (parsed.exit_code >= 0 && is_speaker)
     std::fprintf(parsed.exit_code == 0 ? stdout : stderr, "%s\n", parsed.message.c_str());
-  // A launcher takes all ranks down when one leaves: meet first, so that rank 0 has spoken.
+  if (parsed.exit_code == 0) return 0;
+  // A launcher takes all ranks down when one fails: meet first, so that rank 0 has spoken.
   const auto comm = zero::connect({.topology = topology});
   if (parsed.exit_code >= 0) {
     comm->shutdown();
