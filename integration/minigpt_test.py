@@ -152,7 +152,7 @@ class MiniGpt(unittest.TestCase):
 
     def test_it_says_which_precision_it_chose_and_generates_text(self):
         _, out = self.train(["--precision", "auto", "--sample", "40", "--steps", "2"])
-        self.assertRegex(out, r"(bf16|fp32) \(auto: this CPU has")
+        self.assertIn("fp32 (auto: on a CPU", out)
         self.assertIn("sample: ", out)
 
     def test_the_other_ranks_do_not_wait_for_the_generated_text(self):

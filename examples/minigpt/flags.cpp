@@ -169,8 +169,7 @@ void declare_sharding(CLI::App& app, Flags& flags) {
       ->check(between(0, 2))
       ->group(group);
   app.add_option("--precision", flags.precision,
-                 "Of parameters; auto: bf16 on a GPU and where the CPU has bf16 instructions, else "
-                 "fp32")
+                 "Of parameters; auto: bf16 on a GPU, fp32 on a CPU")
       ->check(CLI::IsMember({"auto", "fp32", "bf16", "fp16"}))
       ->group(group);
   app.add_option("--autocast", flags.autocast,

@@ -37,9 +37,7 @@ Precision precision_of(const std::string& flag, bool is_autocast, torch::Device 
   if (flag == "bf16") return {torch::kBFloat16, "bf16"};
   if (flag == "fp16") return {torch::kHalf, "fp16"};
   if (!device.is_cpu()) return {torch::kBFloat16, "bf16 (auto: on a GPU)"};
-  if (zero::cpu_has_bfloat16())
-    return {torch::kBFloat16, "bf16 (auto: this CPU has bf16 instructions)"};
-  return {torch::kFloat, "fp32 (auto: this CPU has no bf16 instructions)"};
+  return {torch::kFloat, "fp32 (auto: on a CPU, where matrices of this size are slower in bf16)"};
 }
 
 /// After the warm-up, and what the whole run has left of it.

@@ -9,10 +9,6 @@
 #include <fstream>
 #include <vector>
 
-#if defined(__aarch64__)
-#include <sys/auxv.h>
-#endif
-
 #include "libzero/base/error.h"
 #include "libzero/base/fnv.h"
 #include "libzero/collective/messages.h"
@@ -66,17 +62,6 @@ int index_of(const std::string& text, int local_rank, int devices) {
 }
 
 }  // namespace
-
-bool cpu_has_bfloat16() noexcept {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
-#elif defined(__aarch64__)
-  constexpr unsigned long kHwcap2Bf16 = 1ul << 14;  // HWCAP2_BF16 of the Linux kernel
-  return (getauxval(AT_HWCAP2) & kHwcap2Bf16) != 0;
-#else
-  return false;
-#endif
-}
 
 c10::Device choose_device(const std::string& text, int local_rank,
                           const std::function<CudaFound()>& find) {
