@@ -234,7 +234,7 @@ WorkPtr Communicator::on_device(const CallHeader& call, const DevicePart& device
 /// The stream goes on when the caller's has done what it was given so far.
 void Communicator::follow_caller() {
   Event given(options_.apis);
-  given.record(options_.caller_stream ? options_.caller_stream() : nullptr);
+  given.record(caller_stream_);
   given.make_wait(link_->stream());
 }
 

@@ -23,6 +23,8 @@ class Communicator final : public Collective {
   int rank() const noexcept override { return talk_.rank(); }
   int size() const noexcept override { return talk_.size(); }
   std::string_view backend() const noexcept override { return "nccl"; }
+  bool takes_device_memory() const noexcept override { return true; }
+  void follow_stream(void* stream) noexcept override { caller_stream_ = stream; }
 
   WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) override;
   WorkPtr all_gather(ConstBuffer in, Buffer out, std::string_view label) override;
@@ -61,6 +63,7 @@ class Communicator final : public Collective {
   std::shared_ptr<Link> link_;
   std::unique_ptr<Payload> payload_;
   std::shared_ptr<Silence> silence_;
+  CudaStream caller_stream_ = nullptr;
   std::uint64_t sequence_ = 0;
   bool shut_down_ = false;
 };

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "backends/nccl/libraries.h"
@@ -28,9 +27,6 @@ struct Options {
   /// large sums travel. Not deterministic: a slice that is larger takes memory for the call, which
   /// returns when all is done. The same on every rank.
   std::int64_t scratch_bytes = std::int64_t{64} << 20;
-  /// The stream on which the caller's kernels write and read the buffers: calls begin when its work
-  /// so far is done. Null: the default stream.
-  std::function<CudaStream()> caller_stream;
 };
 
 /// Meets the other ranks. Payload may lie in the GPU's memory (then it goes over NCCL) or in host

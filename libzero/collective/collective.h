@@ -84,6 +84,14 @@ class Collective {
   virtual int size() const noexcept = 0;
   virtual std::string_view backend() const noexcept = 0;  ///< "self", "threads", "gloo", ...
 
+  /// True if the buffers of a call may lie in the memory of this rank's GPU instead of the host's.
+  virtual bool takes_device_memory() const noexcept { return false; }
+
+  /// For buffers on a GPU: the stream (a cudaStream_t; null is the default stream) on which the
+  /// caller's kernels write and read them. Calls begin when what it was given so far is done; what
+  /// it is given after Work::wait() sees their results. Until the next call of this.
+  virtual void follow_stream(void* /*stream*/) noexcept {}
+
   /// in: size() slices of out.count elements, float32, bfloat16 or float16. out: float32.
   /// out[i] = (accumulate ? out[i] : +0) + in_0[i] + in_1[i] + ... in rank order, each term widened
   /// to fp32 first. The result does not depend on backend, segmentation or thread count. in and out

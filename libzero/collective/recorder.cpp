@@ -84,6 +84,8 @@ class Recorder final : public Collective {
   int rank() const noexcept override { return inner_->rank(); }
   int size() const noexcept override { return inner_->size(); }
   std::string_view backend() const noexcept override { return inner_->backend(); }
+  bool takes_device_memory() const noexcept override { return inner_->takes_device_memory(); }
+  void follow_stream(void* stream) noexcept override { inner_->follow_stream(stream); }
 
   WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) override {
     const CallHeader call =

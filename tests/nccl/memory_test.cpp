@@ -205,8 +205,8 @@ TEST(NcclMemory, ACallWaitsForTheCallersStream) {
     options.apis = fake_apis();
     options.control = make_threads(1, kPatience)[0];
     options.store = make_memory_store();
-    options.caller_stream = [=] { return stream; };
     const auto comm = nccl::join(std::move(options));
+    comm->follow_stream(stream);
     std::vector<float> in(5000, 0.0f);
     std::vector<float> out(5000, 0.0f);
     std::promise<void> later;

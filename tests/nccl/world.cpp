@@ -47,8 +47,8 @@ std::vector<std::shared_ptr<Collective>> make_light_world(int size,
     threads.emplace_back([&, rank] {
       const auto r = static_cast<std::size_t>(rank);
       try {
-        ranks[r] = nccl::join({fake_apis(), controls[r], store, rank, timeout, deterministic,
-                               scratch_bytes, nullptr});
+        ranks[r] = nccl::join(
+            {fake_apis(), controls[r], store, rank, timeout, deterministic, scratch_bytes});
       } catch (const std::exception& error) {
         ADD_FAILURE() << "rank " << rank << " cannot join: " << error.what();
       }
