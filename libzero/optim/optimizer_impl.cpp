@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libzero/optim/device_wait.h"
 #include "libzero/optim/model_sync.h"
 
 namespace zero {
@@ -40,7 +41,8 @@ ReducerOptions reducer_options(const Options& options) {
   return {.keep_gradients = options.stage() < 2,
           .defer = options.defer_reduction(),
           .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2,
-          .observer = options.observer().get()};
+          .observer = options.observer().get(),
+          .device_timeout = options.device_timeout()};
 }
 
 bool wants_group_norms(const Options& options) {
@@ -71,7 +73,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
-      image_(make_image(table_, layout_)),
+      image_(make_image(options_, table_, layout_)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
       stop_requested_(&stop_requested),
@@ -232,6 +234,9 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   reducer_->require_own_gradients();
   read_ahead();
 
+  guarded(kNothingChanged, [&] {
+    if (weight > 0) wait_for(loss.device(), options_.device_timeout(), "a loss to be known");
+  });
   // The mean over no token is no number: a call without weight must not bring it in.
   const bool hold = *no_sync_depth_ > 0;
   calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight, /*reduced=*/!hold});
@@ -355,9 +360,12 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   put_up();
 }
 
-std::unique_ptr<HostImage> Optimizer::Impl::make_image(ParameterTable& table,
+std::unique_ptr<HostImage> Optimizer::Impl::make_image(const Options& options,
+                                                       ParameterTable& table,
                                                        const Layout& layout) {
-  return table.device.is_cpu() ? nullptr : std::make_unique<HostImage>(table, layout);
+  return table.device.is_cpu()
+             ? nullptr
+             : std::make_unique<HostImage>(table, layout, options.device_timeout());
 }
 
 void Optimizer::Impl::add_device(MemoryReport& report) const {

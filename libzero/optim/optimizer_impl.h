@@ -160,7 +160,8 @@ class Optimizer::Impl {
   void update(float gradient_factor, const std::vector<OptionValues>& groups);
   std::optional<Failure> update_buckets(float gradient_factor,
                                         const std::vector<OptionValues>& groups);
-  static std::unique_ptr<HostImage> make_image(ParameterTable& table, const Layout& layout);
+  static std::unique_ptr<HostImage> make_image(const Options& options, ParameterTable& table,
+                                               const Layout& layout);
   /// Null unless state is offloaded. Collective then, unless content is another's: where one rank
   /// has no room, every rank throws its IoError.
   static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,

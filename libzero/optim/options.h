@@ -134,6 +134,12 @@ struct Options {
   /// How long ranks wait for one another in save(), load() and Checkpointer, so that a slow disk is
   /// not taken for a dead rank; where the communicator's own timeout is longer, that counts.
   TORCH_ARG(std::chrono::milliseconds, checkpoint_timeout) = std::chrono::minutes(30);
+  /// How long the host waits for a GPU that the model lies on, each time that it needs something
+  /// from there: a loss, a bucket of gradients, parameters. Afterwards the GPU counts as hanging:
+  /// the optimizer dies with a CommError that says what it waited for, and the other ranks hear of
+  /// it. What LibTorch waits for by itself (saving buffers and frozen parameters, the trainer's own
+  /// item() and copies) has no such end.
+  TORCH_ARG(std::chrono::milliseconds, device_timeout) = std::chrono::minutes(5);
   /// Told how the model was laid out, of skipped steps, and of leaving without shutdown(), on every
   /// rank that has one. Default: nobody.
   TORCH_ARG(LogSink, log) = nullptr;

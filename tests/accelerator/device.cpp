@@ -62,13 +62,12 @@ void poll(Done done) {
 
 /// A few streams a device, handed out in turn.
 void* pooled_stream(int index) {
-  constexpr int kStreams = 4;
   static std::mutex& mutex = *new std::mutex;
-  static auto& streams = *new std::array<std::array<void*, kStreams>, kDevices>{};
+  static auto& streams = *new std::array<std::array<void*, kPooledStreams>, kDevices>{};
   static auto& next = *new std::array<int, kDevices>{};
   const std::lock_guard lock(mutex);
   const auto d = static_cast<std::size_t>(index);
-  void*& stream = streams[d][static_cast<std::size_t>(next[d]++ % kStreams)];
+  void*& stream = streams[d][static_cast<std::size_t>(next[d]++ % kPooledStreams)];
   const OnDevice here(index);
   if (stream == nullptr) cuda().stream_create_with_flags(&stream, nccl::kCudaStreamNonBlocking);
   return stream;
