@@ -1,7 +1,6 @@
 #include "libzero/optim/gradient_landing.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -11,6 +10,7 @@
 
 #include "libzero/base/error.h"
 #include "libzero/optim/device_wait.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 namespace {
@@ -52,17 +52,22 @@ GradientLanding::GradientLanding(const Layout& layout, const ParameterTable& mod
     largest = std::max(largest, bytes);
   }
   waiting_.reserve(layout_.buckets().size());
-  const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(true);
   for (std::size_t i = 0; i < kPlaces; ++i) {
     places_.emplace_back(model_.device.type());
-    places_.back().memory = at::empty({largest}, options);
+    places_.back().memory =
+        pinned_tensor({largest}, at::kByte, "gradients on their way to the host");
     make_views(places_.back());
   }
 }
 
 GradientLanding::~GradientLanding() {
   if (comes_to_rest(down_, hangs_ ? std::chrono::milliseconds(0) : patience_)) return;
-  new std::vector<Place>(std::move(places_));  // never freed: the device may still write there
+  std::vector<at::Tensor> in_use;
+  for (Place& place : places_) {
+    in_use.push_back(std::move(place.memory));
+    in_use.insert(in_use.end(), place.on_the_way.begin(), place.on_the_way.end());
+  }
+  keep_for_good(std::move(in_use));
 }
 
 void GradientLanding::make_views(Place& place) const {
@@ -133,8 +138,8 @@ void GradientLanding::copy_down(const Request& request, Place& place) {
     place.on_the_way.push_back(gradient);
     at::Tensor landed = place.views[p];
     if (gradient.scalar_type() != landed.scalar_type()) {  // a hook has replaced it
-      landed = at::empty(gradient.sizes(),
-                         at::TensorOptions().dtype(gradient.scalar_type()).pinned_memory(true));
+      landed =
+          pinned_tensor(gradient.sizes(), gradient.scalar_type(), "a gradient of another dtype");
     }
     landed.copy_(gradient, /*non_blocking=*/true);
     if (request.zero_after) gradient.zero_();

@@ -1,23 +1,18 @@
 #include "libzero/optim/host_image.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "libzero/base/error.h"
 #include "libzero/optim/device_wait.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 namespace {
 
 c10::Stream stream_of_its_own(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
-}
-
-at::Tensor image_of(const at::Tensor& tensor) {
-  const auto options = at::TensorOptions().dtype(tensor.scalar_type()).pinned_memory(true);
-  return at::empty(tensor.sizes(), options);
 }
 
 }  // namespace
@@ -40,7 +35,8 @@ HostImage::HostImage(ParameterTable& table, const Layout& layout,
       images_.tensors[p] = images_.tensors[static_cast<std::size_t>(spec.alias_of)];
       continue;
     }
-    images_.tensors[p] = image_of(model_.tensors[p]);
+    images_.tensors[p] = pinned_tensor(model_.tensors[p].sizes(), model_.tensors[p].scalar_type(),
+                                       "the image of parameter " + spec.name);
     bytes_ += static_cast<std::int64_t>(images_.tensors[p].nbytes());
   }
 }
@@ -49,7 +45,7 @@ HostImage::HostImage(ParameterTable& table, const Layout& layout,
 HostImage::~HostImage() {
   const std::chrono::milliseconds patience = hangs_ ? std::chrono::milliseconds(0) : patience_;
   if (comes_to_rest(up_, patience) && (!downloads_ || comes_to_rest(*downloads_, patience))) return;
-  new std::vector<at::Tensor>(images_.tensors);  // never freed: the device may still use them
+  keep_for_good(images_.tensors);
 }
 
 void HostImage::wait(const c10::Event& event, std::string_view what) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libzero/collective/all_or_none.h"
 #include "libzero/optim/device_wait.h"
 #include "libzero/optim/model_sync.h"
 
@@ -73,7 +74,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
-      image_(make_image(options_, table_, layout_)),
+      image_(make_image(options_, table_, layout_, *plan.comm, content)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
       stop_requested_(&stop_requested),
@@ -103,7 +104,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
   }
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  make_reducer();
+  make_on_all(*comm_, "optimizer: making room for gradients", [this] { make_reducer(); });
   tell_observer();
   tell_of_birth();
 }
@@ -360,12 +361,32 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   put_up();
 }
 
+void Optimizer::Impl::make_on_all(Collective& comm, const std::string& label,
+                                  const std::function<void()>& make) {
+  try {
+    all_or_none(comm, label, make);
+  } catch (const CommError&) {
+    throw;
+  } catch (...) {  // every rank is here
+    comm.shutdown();
+    throw;
+  }
+}
+
 std::unique_ptr<HostImage> Optimizer::Impl::make_image(const Options& options,
-                                                       ParameterTable& table,
-                                                       const Layout& layout) {
-  return table.device.is_cpu()
-             ? nullptr
-             : std::make_unique<HostImage>(table, layout, options.device_timeout());
+                                                       ParameterTable& table, const Layout& layout,
+                                                       Collective& comm, Content content) {
+  std::unique_ptr<HostImage> image;
+  const auto make = [&] {
+    if (!table.device.is_cpu())
+      image = std::make_unique<HostImage>(table, layout, options.device_timeout());
+  };
+  if (content == Content::kOfAnother) {
+    make();
+  } else {  // some ranks may have a GPU, and others none
+    make_on_all(comm, "optimizer: making room for parameters", make);
+  }
+  return image;
 }
 
 void Optimizer::Impl::add_device(MemoryReport& report) const {

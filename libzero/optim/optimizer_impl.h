@@ -160,8 +160,15 @@ class Optimizer::Impl {
   void update(float gradient_factor, const std::vector<OptionValues>& groups);
   std::optional<Failure> update_buckets(float gradient_factor,
                                         const std::vector<OptionValues>& groups);
+  /// Null where the model lies in host memory. Collective unless content is another's: where one
+  /// rank has no room, every rank throws its error.
   static std::unique_ptr<HostImage> make_image(const Options& options, ParameterTable& table,
-                                               const Layout& layout);
+                                               const Layout& layout, Collective& comm,
+                                               Content content);
+  /// Runs `make` on every rank; where it throws on one, every rank throws its error, and `comm` is
+  /// shut down.
+  static void make_on_all(Collective& comm, const std::string& label,
+                          const std::function<void()>& make);
   /// Null unless state is offloaded. Collective then, unless content is another's: where one rank
   /// has no room, every rank throws its IoError.
   static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,

@@ -14,6 +14,7 @@
 
 #include "tests/accelerator/memory.h"
 #include "tests/nccl/fake/streams.h"
+#include "tests/nccl/fake/weather.h"
 
 namespace zero::accelerator_test {
 namespace {
@@ -168,6 +169,8 @@ struct DeviceAllocator final : c10::Allocator {
 struct PinnedAllocator final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, c10::DeviceType::CPU};
+    check(nccl_test::Weather::now().call("cudaHostAlloc", current_device()),
+          "allocating pinned memory");
     void* const memory = take_pinned_memory(bytes);
     return {memory, memory, &give_pinned_memory_back, c10::DeviceType::CPU};
   }

@@ -1,3 +1,4 @@
+#include <c10/core/DeviceGuard.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -5,7 +6,9 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "libzero/base/error.h"
 #include "tests/accelerator/device.h"
 #include "tests/accelerator/toy.h"
 #include "tests/nccl/fake/weather.h"
@@ -57,6 +60,54 @@ TEST(FailingDevices, EachCallOfTheDeviceMayFailAndItsErrorComesOutOfBackwardOrSt
     EXPECT_GT(in_the_update, 0);
     EXPECT_LT(in_the_update, errors);
   }
+}
+
+/// The `failing`-th piece of pinned memory is refused to the last rank. Each rank's error.
+std::vector<std::string> errors_without_room(int world, int failing) {
+  const auto pieces = std::make_shared<std::atomic<int>>(0);
+  nccl_test::Weather::now().on_call([=](const std::string& function, int index) {
+    const bool counts = function == "cudaHostAlloc" && index == world - 1;
+    return counts && (*pieces)++ == failing ? 2 : 0;
+  });
+  const auto errors = testing::errors_on_ranks(world, [&](const std::shared_ptr<Collective>& comm) {
+    const c10::DeviceGuard here(device(comm->rank()));
+    const Toy toy(torch::kFloat, device(comm->rank()));
+    const auto make = [&] {
+      return std::make_unique<Optimizer>(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+                                         testing::toy_options(2).offload(Offload::kHost), comm);
+    };
+    std::string error;
+    try {
+      make()->shutdown();
+    } catch (const Error& refused) {
+      error = refused.what();
+    }
+    const auto optimizer = make();  // the communicator is as it was
+    optimizer->backward(toy.loss(testing::toy_batch(0, comm->rank())));
+    optimizer->step();
+    optimizer->shutdown();
+    if (!error.empty()) throw Error(error);
+  });
+  nccl_test::Weather::now().on_call(nullptr);
+  return errors;
+}
+
+TEST(FailingDevices, PinnedMemoryThatOneRankDoesNotGetIsAnErrorOnEveryRankNamingRankAndBytes) {
+  bool image = false, landing = false;
+  for (int failing = 0; failing < 100; ++failing) {
+    const auto errors = errors_without_room(2, failing);
+    if (errors[0].empty() && errors[1].empty()) break;  // there was no such piece
+    for (const std::string& error : errors) {
+      EXPECT_EQ(error, errors[0]);
+      EXPECT_THAT(error, ::testing::MatchesRegex(
+                             "rank 1: device: there is no room for pinned host memory;.*: wanted "
+                             "[1-9][0-9]* bytes for .*: the fake device failed: allocating .*"));
+      image = image || error.find("the image of parameter first_bias") != error.npos;
+      landing = landing || error.find("gradients on their way") != error.npos;
+    }
+  }
+  EXPECT_TRUE(image);
+  EXPECT_TRUE(landing);
 }
 
 }  // namespace
