@@ -60,7 +60,7 @@ void Optimizer::Impl::add_squares(const float* values, std::int64_t numel, Group
 
 StepVote Optimizer::Impl::make_vote() {
   StepVote vote;
-  know_losses();
+  losses_.take(calls_);
   if (home_) {
     sum_on_device(vote);
   } else {
