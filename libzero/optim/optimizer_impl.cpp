@@ -337,8 +337,10 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
   require_same_shapes();
   if (!image_) return state_access_.for_each_shard(kind, visit);
-  image_->download_changed();
-  image_->begin_update();
+  guarded(kNothingChanged, [this] {
+    image_->download_changed();
+    image_->begin_update();
+  });
   const auto put_up = [&] {
     if (kind == StateKind::kMaster) image_->upload_all();
   };

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "checkpoint/memory_store.h"
+#include "checkpoint/rank_memory.h"
 #include "tests/accelerator/device.h"
 #include "tests/accelerator/place.h"
 #include "tests/accelerator/toy.h"
@@ -68,6 +70,27 @@ TEST_P(CheckpointsOfADevice, ResumeToTheSameBitsOnTheCpuAndTheOtherWayRound) {
             << "down, stage " << stage << ", tensor " << i;
       }
     }
+  }
+}
+
+TEST(CheckpointsOfDevices, SayWhatEachRankHeldOnTheHostAndOnItsGpu) {
+  const auto store = checkpoint::make_memory_store();
+  std::vector<checkpoint::RankMemory> held(2);
+  testing::on_ranks(2, [&](const Comm& comm) {
+    const Toy toy(torch::kFloat, comm->rank() == 1 ? device(1) : torch::kCPU);
+    Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+                        testing::toy_options(2).offload(Offload::kHost), comm);
+    optimizer.save(*store);
+    const MemoryReport memory = optimizer.memory();
+    held[static_cast<std::size_t>(comm->rank())] = {memory.on_host(), memory.on_device};
+    optimizer.shutdown();
+  });
+  EXPECT_EQ(held[0].device, 0);
+  EXPECT_GT(held[1].device, 0);
+  const auto reader = store->open(0);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(checkpoint::memory_of(reader->rank_blobs(rank), rank),
+              held[static_cast<std::size_t>(rank)]);
   }
 }
 

@@ -193,6 +193,20 @@ TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenTheLastUpdateDoesNotArrive) {
       "parameters of the last update to reach it");
 }
 
+TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenOneLooksAtItsShards) {
+  expect_death_of_rank_1(
+      errors_where_one_hangs(
+          GetParam(),
+          [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {
+            const torch::NoGradGuard no_grad;
+            toy.gain.mul_(0.5);
+            obstacle.put_on_present_stream(on);
+            optimizer.for_each_shard(StateKind::kMaster, [](const ShardView&) {});
+            optimizer.gather("gain", StateKind::kMaster);
+          }),
+      "parameters to reach the host");
+}
+
 TEST_P(AHangingDevice, IsRefusedFromThenOnWithTheSameReason) {
   const auto errors = errors_where_one_hangs(
       GetParam(), [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {

@@ -39,9 +39,9 @@ std::unique_ptr<Optimizer> optimizer_of(const Toy& toy, const Options& options, 
 }
 
 /// One micro-batch a rank.
-void train(Optimizer& optimizer, const Toy& toy, std::int64_t step, const Comm& comm) {
+StepResult train(Optimizer& optimizer, const Toy& toy, std::int64_t step, const Comm& comm) {
   optimizer.backward(toy.loss(testing::toy_batch(step, comm->rank())));
-  optimizer.step();
+  return optimizer.step();
 }
 
 /// The same run on the CPU and on devices of `world_size` ranks, with rank 0's parameters equal.
@@ -272,6 +272,9 @@ TEST(PromisesOfMemory, StateOnTheHostTellsTheDevicesFromTheHosts) {
                     .dtype = DType::kBFloat16,
                     .group = -1,
                     .trainable = false});
+    const StepResult step = train(*optimizer, toy, 0, comm);
+    EXPECT_EQ(step.device_bytes, report.on_device);
+    EXPECT_EQ(step.host_bytes, report.total() - report.on_device);
     const MemoryReport estimate = estimate_memory(Layout(rows, optimizer->layout().options()),
                                                   {.stage = 1, .state = StatePlace::kHost})
                                       .report;
@@ -283,6 +286,9 @@ TEST(PromisesOfMemory, StateOnTheHostTellsTheDevicesFromTheHosts) {
     const Toy toy(torch::kBFloat16, torch::kCPU);
     const auto optimizer = optimizer_of(toy, in_place(testing::toy_options(1), Place::kHost), comm);
     EXPECT_EQ(optimizer->memory().on_device + optimizer->memory().host_image, 0);
+    const StepResult step = train(*optimizer, toy, 0, comm);
+    EXPECT_EQ(step.device_bytes, 0);
+    EXPECT_EQ(step.host_bytes, optimizer->memory().total());
     optimizer->shutdown();
   });
 }
