@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "backends/nccl/reasons.h"
 #include "libzero/base/error.h"
@@ -59,13 +61,24 @@ class Communicator::DeviceWork final : public Work {
         fate_(parent.fate_),
         link_(parent.link_),
         silence_(parent.silence_),
-        event_(link_->apis()) {
-    event_.record(link_->stream());
+        landings_(parent.payload_->take_landings()) {
+    event_.emplace(link_->apis());
+    event_->record(link_->stream());
+  }
+
+  ~DeviceWork() override {
+    try {
+      const OnDevice here(*link_->apis(), link_->device());
+      event_.reset();
+    } catch (const Broken&) {  // a device that has failed
+    }
   }
 
   bool test() noexcept override {
     try {
-      return ended_ || fate_->failed() || event_.done();
+      if (ended_ || fate_->failed()) return true;
+      const OnDevice here(*link_->apis(), link_->device());
+      return event_->done();
     } catch (const Broken&) {
       return true;  // wait() says why
     }
@@ -74,10 +87,12 @@ class Communicator::DeviceWork final : public Work {
   void wait() override {
     if (ended_) return;
     try {
-      link_->await(event_, Clock::now() + timeout_);
+      link_->await(*event_, Clock::now() + timeout_);
     } catch (...) {
       end_with_current_exception(*fate_, *link_, *silence_, call_, progress_, timeout_);
     }
+    for (const Landing& landing : landings_) landing.finish();
+    landings_.clear();
     ended_ = true;
   }
 
@@ -88,7 +103,8 @@ class Communicator::DeviceWork final : public Work {
   const std::shared_ptr<Fate> fate_;
   const std::shared_ptr<Link> link_;
   const std::shared_ptr<Silence> silence_;
-  Event event_;
+  std::vector<Landing> landings_;
+  std::optional<Event> event_;
   std::atomic<bool> ended_ = false;  // well
 };
 
@@ -194,6 +210,8 @@ Memory Communicator::memory_of(const void* data, std::int64_t count, std::string
   if (count == 0) return Memory::kNone;
   CudaPointerAttributes attributes;
   try {
+    const OnDevice here(*options_.apis,
+                        options_.device);  // asking, too, makes a device take memory
     attributes = attributes_of(*options_.apis, data);
   } catch (const Broken& error) {
     fate_->fail(rank_text() + " failed: " + error.what());
@@ -360,6 +378,11 @@ void Communicator::leave() noexcept {
   fate_->forget_listeners();
   vigil_.reset();
   if (!link_) return;
+  std::optional<OnDevice> here;
+  try {
+    here.emplace(*options_.apis, options_.device);
+  } catch (const Broken&) {  // a device that has failed: freeing says so, and nobody listens
+  }
   const bool idle = link_->close(settle_patience(options_.timeout));
   if (payload_ && !idle) payload_->abandon();
   payload_.reset();

@@ -21,11 +21,22 @@ CudaPointerAttributes attributes_of(const Apis& apis, const void* memory) {
 
 OnDevice::OnDevice(const Apis& apis, int device) : apis_(apis) {
   check_cuda(apis_, apis_.cuda.get_device(&before_), "cudaGetDevice");
+  changed_ = before_ != device;
+  // Also where it is 0 already: a new thread has it in name only.
   check_cuda(apis_, apis_.cuda.set_device(device), "cudaSetDevice");
 }
 
 OnDevice::~OnDevice() {
-  apis_.cuda.set_device(before_);
+  if (changed_ && is_used(before_)) apis_.cuda.set_device(before_);
+}
+
+bool OnDevice::is_used(int device) const {
+  if (apis_.cuda.device_primary_ctx_get_state == nullptr) return true;
+  unsigned flags = 0;
+  int active = 0;
+  // An ordinal of the runtime's is the driver's handle of the same device.
+  const int error = apis_.cuda.device_primary_ctx_get_state(device, &flags, &active);
+  return error != kCudaSuccess || active != 0;
 }
 
 Stream::Stream(ApisPtr apis) : apis_(std::move(apis)) {

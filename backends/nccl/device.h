@@ -25,7 +25,10 @@ void check_cuda(const Apis& apis, int error, const char* function);
 /// What CUDA knows of a pointer; of one that is not its own, that. Throws Broken.
 CudaPointerAttributes attributes_of(const Apis& apis, const void* memory);
 
-/// Makes `device` this thread's own for as long as it lives.
+/// Makes `device` this thread's own for as long as it lives. Whoever asks CUDA for anything has
+/// one: almost any call makes the thread's present device take memory, and that is 0 on a new
+/// thread. Afterwards the thread has its former device again, unless nobody uses that in this
+/// process.
 class OnDevice {
  public:
   OnDevice(const Apis& apis, int device);
@@ -34,8 +37,11 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
 
  private:
+  bool is_used(int device) const;
+
   const Apis& apis_;
   int before_ = 0;
+  bool changed_ = false;
 };
 
 class Stream {

@@ -100,6 +100,7 @@ void Link::group(Clock::time_point deadline,
 }
 
 void Link::await(const Event& event, Clock::time_point deadline) {
+  const OnDevice here(*apis(), device());
   Pause pause;
   while (true) {
     const bool done = event.done();

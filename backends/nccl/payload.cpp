@@ -39,7 +39,8 @@ Payload::Payload(Link& link, std::int64_t scratch_bytes, bool deterministic)
       deterministic_(deterministic),
       scratch_(link.apis(), std::max(scratch_bytes, link.size() * kEpilogueBlock * kWidest)),
       squares_(link.apis(), piece_of(1, size_of(DType::kBFloat16)) / kNormBlock *
-                                static_cast<std::int64_t>(sizeof(double))) {}
+                                static_cast<std::int64_t>(sizeof(double))),
+      pinned_(std::make_shared<PinnedPool>(link.apis(), link.device())) {}
 
 std::int64_t Payload::piece_of(std::int64_t parts, std::int64_t element) const {
   const std::int64_t elements = scratch_.bytes() / (parts * element);
@@ -60,11 +61,6 @@ void Payload::copy(void* to, const void* from, std::int64_t bytes) {
   const CudaApi& cuda = link_.apis()->cuda;
   check_launch(cuda.memcpy_async(to, from, length(bytes), kCudaMemcpyDefault, link_.stream()),
                "cudaMemcpyAsync");
-}
-
-bool Payload::is_device_memory(const void* memory) const {
-  const int type = attributes_of(*link_.apis(), memory).type;
-  return type == kCudaMemoryDevice || type == kCudaMemoryManaged;
 }
 
 /// One piece of every rank's slice changes hands: what others have for this rank lands in the
@@ -158,12 +154,18 @@ void Payload::native_sum(const ConstBuffer& in, const Buffer& out,
 }
 
 void Payload::sum(zero::cuda::OrderedSum args, double* block_squares) {
-  const bool to_host = block_squares != nullptr && !is_device_memory(block_squares);
+  const int type = block_squares == nullptr ? kCudaMemoryDevice
+                                            : attributes_of(*link_.apis(), block_squares).type;
+  const bool to_host = type != kCudaMemoryDevice && type != kCudaMemoryManaged;
   args.block_squares = to_host ? static_cast<double*>(squares_.get()) : block_squares;
   check_launch(link_.apis()->kernels.ordered_sum(&args, link_.stream()), "The kernel ordered_sum");
   if (!to_host) return;
-  const std::int64_t blocks = (args.count + kNormBlock - 1) / kNormBlock;
-  copy(block_squares, squares_.get(), blocks * static_cast<std::int64_t>(sizeof(double)));
+  const std::int64_t bytes =
+      (args.count + kNormBlock - 1) / kNormBlock * static_cast<std::int64_t>(sizeof(double));
+  if (type != kCudaMemoryUnregistered) return copy(block_squares, squares_.get(), bytes);
+  Landing landing{block_squares, pinned_->take(bytes), bytes};
+  copy(landing.from.get(), squares_.get(), bytes);
+  landings_.push_back(std::move(landing));
 }
 
 void Payload::all_gather(const ConstBuffer& in, const Buffer& out, const Deadline& deadline) {
@@ -214,6 +216,7 @@ void Payload::broadcast(const Buffer& data, int root, const Deadline& deadline) 
 void Payload::abandon() noexcept {
   scratch_.abandon();
   squares_.abandon();
+  pinned_->abandon();
 }
 
 }  // namespace zero::nccl

@@ -5,8 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "backends/nccl/link.h"
+#include "backends/nccl/pinned.h"
 #include "libzero/collective/collective.h"
 
 namespace zero::nccl {
@@ -31,6 +35,10 @@ class Payload {
   /// Groups of calls that NCCL has taken so far.
   std::int64_t launches() const noexcept { return launches_; }
 
+  /// What of the calls since the last time still has to be copied on the host when the stream has
+  /// come this far.
+  std::vector<Landing> take_landings() { return std::exchange(landings_, {}); }
+
   /// Leaves the memory to the device that hangs.
   void abandon() noexcept;
 
@@ -45,13 +53,14 @@ class Payload {
   void copy(void* to, const void* from, std::int64_t bytes);
   void group(const Deadline& deadline,
              const std::function<void(const NcclApi& nccl, NcclComm comm)>& calls);
-  bool is_device_memory(const void* memory) const;
   void check_launch(int error, const char* kernel) const;
 
   Link& link_;
   const bool deterministic_;
   DeviceMemory scratch_;
   DeviceMemory squares_;  // on their way to the host
+  const std::shared_ptr<PinnedPool> pinned_;
+  std::vector<Landing> landings_;
   std::int64_t launches_ = 0;
 };
 
