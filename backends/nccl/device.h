@@ -3,6 +3,7 @@
 /// Owners of what the CUDA runtime hands out, for one device. Each keeps the table of functions
 /// alive. Destructors never throw; what a device that hangs would block on is left to leak.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -52,12 +53,14 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   CudaStream get() const noexcept { return stream_; }
+  /// Never again after abandon().
   bool idle() const noexcept;
-  void abandon() noexcept { stream_ = nullptr; }
+  void abandon() noexcept { abandoned_ = true; }
 
  private:
   ApisPtr apis_;
   CudaStream stream_ = nullptr;
+  std::atomic<bool> abandoned_ = false;
 };
 
 class Event {
@@ -77,9 +80,11 @@ class Event {
   CudaEvent event_ = nullptr;
 };
 
+enum class Allocator { kCuda, kNccl };
+
 class DeviceMemory {
  public:
-  DeviceMemory(ApisPtr apis, std::int64_t bytes);
+  DeviceMemory(ApisPtr apis, std::int64_t bytes, Allocator allocator = Allocator::kCuda);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -91,6 +96,7 @@ class DeviceMemory {
  private:
   ApisPtr apis_;
   std::int64_t bytes_;
+  Allocator allocator_;
   void* memory_ = nullptr;
 };
 

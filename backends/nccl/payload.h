@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,10 @@ class Payload {
   void all_reduce(const Buffer& data, ReduceOp op, const Deadline& deadline);
   void broadcast(const Buffer& data, int root, const Deadline& deadline);
 
+  /// Takes scratch that NCCL is told of, for calls with registered buffers, unless it has. Throws
+  /// what Link throws, and Broken.
+  void register_scratch();
+
   /// Groups of calls that NCCL has taken so far.
   std::int64_t launches() const noexcept { return launches_; }
 
@@ -46,9 +51,10 @@ class Payload {
   /// Elements of a piece, a multiple of kEpilogueBlock, when `parts` of them lie in the scratch.
   std::int64_t piece_of(std::int64_t parts, std::int64_t element) const;
   void exchange(const ConstBuffer& in, std::int64_t slice, std::int64_t begin, std::int64_t count,
-                std::int64_t stride, const Deadline& deadline);
+                std::int64_t stride, void* landing, const Deadline& deadline);
   void native_sum(const ConstBuffer& in, const Buffer& out, const ReduceScatterOptions& options,
                   const Deadline& deadline);
+  const DeviceMemory& scratch_for(const void* data, std::int64_t bytes) const;
   void sum(zero::cuda::OrderedSum args, double* block_squares);
   void copy(void* to, const void* from, std::int64_t bytes);
   void group(const Deadline& deadline,
@@ -61,6 +67,8 @@ class Payload {
   DeviceMemory squares_;  // on their way to the host
   const std::shared_ptr<PinnedPool> pinned_;
   std::vector<Landing> landings_;
+  std::optional<DeviceMemory> registered_;
+  std::shared_ptr<void> told_;  // goes before the memory
   std::int64_t launches_ = 0;
 };
 

@@ -49,6 +49,7 @@ Errors run(int size, milliseconds timeout = fault_test::kPatience,
            const fault_test::ThreadRanks& ranks = kRanks) {
   return ranks.run(size, timeout, [](Collective& comm) {
     use(comm);
+    comm.barrier("all are through")->wait();  // whoever is through hears of it in this
     comm.shutdown();
   });
 }

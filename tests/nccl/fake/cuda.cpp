@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "tests/nccl/fake/apis.h"
 #include "tests/nccl/fake/streams.h"
 #include "tests/nccl/fake/weather.h"
 
@@ -112,6 +113,9 @@ int fake_malloc(void** memory, std::size_t bytes) {
 
 /// The real ones wait for the whole device.
 int deallocate(void* memory, const char* function) {
+  if (is_registered(memory)) {
+    Weather::now().broke_rule(std::string(function) + " of memory that NCCL still knows");
+  }
   Registry& registry = Registry::get();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
   std::unique_lock lock(registry.mutex);

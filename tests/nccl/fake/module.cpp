@@ -43,6 +43,18 @@ int ncclCommAbort(NcclComm comm) {
 int ncclCommGetAsyncError(NcclComm comm, int* error) {
   return kNccl.comm_get_async_error(comm, error);
 }
+int ncclMemAlloc(void** memory, std::size_t bytes) {
+  return kNccl.mem_alloc(memory, bytes);
+}
+int ncclMemFree(void* memory) {
+  return kNccl.mem_free(memory);
+}
+int ncclCommRegister(NcclComm comm, void* memory, std::size_t bytes, void** handle) {
+  return kNccl.comm_register(comm, memory, bytes, handle);
+}
+int ncclCommDeregister(NcclComm comm, void* handle) {
+  return kNccl.comm_deregister(comm, handle);
+}
 const char* ncclGetErrorString(int error) {
   return kNccl.get_error_string(error);
 }
