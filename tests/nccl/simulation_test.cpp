@@ -60,8 +60,8 @@ Call random_call(Random& random, int size) {
   call.epilogue = below(random, 6) == 0;
   call.in_place = below(random, 2) == 0;
   call.on_host = below(random, 5) == 0;
-  call.in_registered = !call.on_host && below(random, 4) == 0;
-  call.out_registered = !call.on_host && below(random, 4) == 0;
+  call.in_registered = !call.on_host && below(random, 8) == 0;
+  call.out_registered = !call.on_host && below(random, 8) == 0;
   call.seed = random();
   if (call.operation == Operation::kAllReduce && below(random, 3) == 0) {
     call.dtype = DType::kInt64;
