@@ -189,6 +189,7 @@ void Communicator::connect(milliseconds join_timeout) {
       std::make_shared<Link>(Link::Options{options_.apis, options_.device, rank(), size(), fate_});
   fate_->tell([link = link_](const std::string&) { link->kill(); });
   payload_ = std::make_unique<Payload>(*link_, options_.scratch_bytes, options_.deterministic);
+  payload_->load_kernels([deadline] { return deadline; });
   NcclUniqueId id;
   if (rank() == 0) id = link_->unique_id();
   talk_.control()

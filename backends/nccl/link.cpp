@@ -54,7 +54,8 @@ void Link::connect(const NcclUniqueId& id, Clock::time_point deadline) {
   {
     const std::lock_guard entry(entry_);
     NcclConfig config;
-    const int result = apis()->nccl.comm_init_rank_config(&comm_, size(), id, rank(), &config);
+    const int result = apis()->nccl.comm_init_rank_config(&born_, size(), id, rank(), &config);
+    comm_ = born_;
     check_nccl(result, "ncclCommInitRankConfig");
   }
   {

@@ -103,6 +103,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const Options options_;
   Stream stream_;
   std::timed_mutex entry_;  // to NCCL
+  NcclComm born_ = nullptr;  // NCCL may write here until it has connected
   NcclComm comm_ = nullptr;
   Registrations registrations_;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 
 #include "libzero/kernels/block_norm.h"
 
@@ -61,6 +62,30 @@ void Payload::copy(void* to, const void* from, std::int64_t bytes) {
   const CudaApi& cuda = link_.apis()->cuda;
   check_launch(cuda.memcpy_async(to, from, length(bytes), kCudaMemcpyDefault, link_.stream()),
                "cudaMemcpyAsync");
+}
+
+void Payload::load_kernels(const Deadline& deadline) {
+  const zero::cuda::KernelApi& kernels = link_.apis()->kernels;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt64}) {
+    zero::cuda::OrderedReduce reduce;
+    reduce.parts = reduce.out = scratch_.get();
+    reduce.dtype = dtype;
+    reduce.count = 1;
+    check_launch(kernels.ordered_reduce(&reduce, link_.stream()), "The kernel ordered_reduce");
+    if (dtype == DType::kInt64) continue;
+    zero::cuda::OrderedSum sum;
+    sum.parts = scratch_.get();
+    sum.dtype = dtype;
+    sum.out = static_cast<float*>(scratch_.get()) + kEpilogueBlock / 2;
+    sum.count = 1;
+    check_launch(kernels.ordered_sum(&sum, link_.stream()), "The kernel ordered_sum");
+  }
+  Event loaded(link_.apis());
+  loaded.record(link_.stream());
+  while (!loaded.done()) {
+    if (Clock::now() >= deadline()) throw Broken("A kernel did not end: the GPU hangs");
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 void Payload::register_scratch() {

@@ -33,6 +33,10 @@ class Payload {
   void all_reduce(const Buffer& data, ReduceOp op, const Deadline& deadline);
   void broadcast(const Buffer& data, int root, const Deadline& deadline);
 
+  /// Runs each kernel once: CUDA may load one at its first launch only, and waits for the whole
+  /// device then, which a collective that waits for another rank could make last for ever.
+  void load_kernels(const Deadline& deadline);
+
   /// Takes scratch that NCCL is told of, for calls with registered buffers, unless it has. Throws
   /// what Link throws, and Broken.
   void register_scratch();
