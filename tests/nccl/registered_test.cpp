@@ -197,9 +197,11 @@ TEST(NcclRegistered, ATokenThatIsDroppedWhileItsCommunicatorDiesWaitsForTheGpu) 
     auto memory = comm.device_memory(400);
     auto token = comm.register_memory(memory.get(), 400);
     const WorkPtr work = comm.broadcast({memory.get(), 100, DType::kFloat32}, 0, "hangs");
-    if (comm.rank() == 0) comm.abort("enough");
-    token.reset();
-    memory.reset();
+    if (comm.rank() == 0) {
+      comm.abort("enough");
+      token.reset();
+      memory.reset();
+    }
     work->wait();
   });
   EXPECT_THAT(errors, Each(StartsWith("CommError")));

@@ -43,6 +43,8 @@ struct Registry {
   std::mutex mutex;
   std::map<const char*, std::size_t> memory;
   std::vector<std::unique_ptr<Told>> told;  // never freed, so that a use after the end is seen
+  std::map<std::int64_t, std::vector<Operation>> running;  // by number of the kernel
+  std::int64_t kernels = 0;
 
   static Registry& get() {
     static Registry& registry = *new Registry;
@@ -136,11 +138,32 @@ int comm_init_rank_config(NcclComm* comm, int size, nccl::NcclUniqueId id, int r
 void launch(FakeComm& comm) {
   comm.stream->reserve(false);
   ++comm.running;
-  comm.stream->put([&comm, operations = std::move(comm.launch), number = ++comm.kernels] {
+  Registry& registry = Registry::get();
+  const std::lock_guard lock(registry.mutex);
+  const std::int64_t id = ++registry.kernels;
+  registry.running[id] = comm.launch;
+  comm.stream->put([&comm, id, number = ++comm.kernels, operations = std::move(comm.launch)] {
     run_kernel(comm, operations, number);
+    Registry& registry = Registry::get();
+    const std::lock_guard lock(registry.mutex);
+    registry.running.erase(id);
   });
   comm.launch.clear();
   comm.state = State::kReady;
+}
+
+/// The caller has the registry.
+bool is_in_use(const Registry& registry, const char* begin, std::size_t bytes) {
+  const auto lies_in = [&](const void* data) {
+    const auto* const byte = static_cast<const char*>(data);
+    return byte >= begin && byte < begin + bytes;
+  };
+  for (const auto& [id, operations] : registry.running) {
+    for (const Operation& operation : operations) {
+      if (lies_in(operation.in) || lies_in(operation.out)) return true;
+    }
+  }
+  return false;
 }
 
 /// Goes on with what is under way; the communicator is locked.
@@ -237,14 +260,20 @@ int mem_alloc(void** memory, std::size_t bytes) {
   return 0;
 }
 
+/// The real one waits for nothing.
 int mem_free(void* memory) {
   ZERO_FAKE_CALL("ncclMemFree", current_device());
   {
     Registry& registry = Registry::get();
     const std::lock_guard lock(registry.mutex);
-    if (registry.memory.erase(static_cast<char*>(memory)) == 0) {
+    const auto found = registry.memory.find(static_cast<char*>(memory));
+    if (found == registry.memory.end()) {
       return broken("ncclMemFree of memory that is not from ncclMemAlloc");
     }
+    if (is_in_use(registry, found->first, found->second)) {
+      return broken("ncclMemFree of memory that a kernel uses");
+    }
+    registry.memory.erase(found);
   }
   return fake_cuda().free(memory);
 }
