@@ -14,8 +14,8 @@ Memory Communicator::memory_of(const ConstBuffer& buffer, std::string_view what)
   if (buffer.count == 0) return Memory::kNone;
   CudaPointerAttributes attributes;
   try {
-    const OnDevice here(*options_.apis,
-                        options_.device);  // asking, too, makes a device take memory
+    // Asking, too, makes a device take memory.
+    const OnDevice here(*options_.apis, options_.device);
     attributes = attributes_of(*options_.apis, buffer.data);
   } catch (const Broken& error) {
     fate_->fail(rank_text() + " failed: " + error.what());

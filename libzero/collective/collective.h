@@ -104,7 +104,7 @@ class Collective {
   /// have it or the backend makes no difference; calls work just the same. Drop the token before
   /// the memory, on any thread, but not while a call is in flight that uses it; after a shutdown()
   /// or the death of the Collective it means nothing. Where a call fails, other ranks may write to
-  /// such memory until they have heard of it.
+  /// such memory until they have heard of it. Throws where the Collective is dead or shut down.
   virtual std::shared_ptr<void> register_memory(void* /*memory*/, std::int64_t /*bytes*/) {
     return nullptr;
   }
