@@ -154,7 +154,7 @@ std::shared_ptr<void> Link::register_memory(const Range& allocation) {
 
 /// The entry, while NCCL does nothing in the background that it has to look up what it was told
 /// for. Not owned where that does not come about.
-std::unique_lock<std::timed_mutex> Link::enter_at_rest() noexcept {
+std::unique_lock<Gate> Link::enter_at_rest() noexcept {
   const auto until = Clock::now() + kEntryPatience;
   while (true) {
     std::unique_lock entry(entry_, until);
@@ -207,7 +207,7 @@ void Link::help() {
     lock.unlock();
     {
       // Not for ever: a call that hangs inside NCCL is what abort is there to end.
-      const std::unique_lock entry(entry_, kEntryPatience);
+      const std::unique_lock entry(entry_, Clock::now() + kEntryPatience);
       apis()->cuda.set_device(device());
       // While it launches it looks things up itself, and has not reached into anybody's memory yet.
       if (entry.owns_lock() && comm_ != nullptr && !is_launching()) deregister_all();

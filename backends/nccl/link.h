@@ -12,6 +12,7 @@
 
 #include "backends/nccl/device.h"
 #include "backends/nccl/fate.h"
+#include "backends/nccl/gate.h"
 #include "backends/nccl/registrations.h"
 
 namespace zero::nccl {
@@ -95,14 +96,14 @@ class Link : public std::enable_shared_from_this<Link> {
   int async_error();
   void help();
   void deregister(std::int64_t number) noexcept;
-  std::unique_lock<std::timed_mutex> enter_at_rest() noexcept;
+  std::unique_lock<Gate> enter_at_rest() noexcept;
   bool is_launching() noexcept;
   bool is_closed() noexcept;
   void deregister_all() noexcept;
 
   const Options options_;
   Stream stream_;
-  std::timed_mutex entry_;  // to NCCL
+  Gate entry_;               // to NCCL
   NcclComm born_ = nullptr;  // NCCL may write here until it has connected
   NcclComm comm_ = nullptr;
   Registrations registrations_;
