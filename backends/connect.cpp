@@ -5,7 +5,6 @@
 
 #include "backends/connect_gpu.h"
 #include "backends/connect_settings.h"
-#include "libzero/collective/plugin_search.h"
 #include "backends/rendezvous/departures.h"
 #include "backends/rendezvous/roll_call.h"
 #include "backends/rendezvous/route.h"
@@ -14,6 +13,7 @@
 #include "backends/shm/shm.h"
 #include "libzero/base/error.h"
 #include "libzero/collective/plugin.h"
+#include "libzero/collective/plugin_search.h"
 #include "libzero/collective/recorder.h"
 #include "libzero/collective/self.h"
 
@@ -139,14 +139,25 @@ class Connection {
 };
 
 void report(const LogSink& log, const Topology& topology, const Connection& connection,
-            bool on_gpu) {
+            const GpuSide& gpu) {
   if (!log) return;
   std::string line = "connect: rank " + std::to_string(topology.rank) + " of " +
                      std::to_string(topology.size) + " by " + topology.launcher + ", backend " +
-                     (on_gpu ? "nccl beside " : "") + connection.how() + ", store at " +
+                     (gpu.uses_nccl() ? "nccl beside " : "") + connection.how() + ", store at " +
                      topology.store_host + ":" + std::to_string(topology.store_port);
   if (!connection.why_not_shm().empty()) line += "; " + connection.why_not_shm();
   log(LogLevel::kInfo, line);
+  if (gpu.why_not().empty()) return;
+  log(LogLevel::kWarning, "connect: what lies on GPUs travels through host memory, over " +
+                              connection.how() + ", since NCCL cannot be used: " + gpu.why_not());
+}
+
+std::shared_ptr<Collective> connect_alone(const GpuSide& gpu, const LogSink& log) {
+  auto alone = gpu.join(make_self(), make_memory_store());
+  if (log) {
+    log(LogLevel::kInfo, "connect: one rank alone, backend " + std::string(alone->backend()));
+  }
+  return record_calls(std::move(alone)).collective;
 }
 
 }  // namespace
@@ -155,31 +166,23 @@ std::shared_ptr<Collective> connect(const ConnectOptions& options) {
   const ConnectSettings settings = resolve_settings(options);
   const Topology& topology = settings.topology;
   // First what needs no other rank: a missing library should not look like a network problem.
-  std::optional<GpuLibraries> gpu;
-  if (settings.plan.nccl) gpu.emplace(topology);
-  if (settings.plan.self) {
-    std::shared_ptr<Collective> alone = make_self();
-    if (gpu) alone = gpu->join(std::move(alone), make_memory_store(), settings.timeout);
-    if (options.log) {
-      options.log(LogLevel::kInfo,
-                  "connect: one rank alone, backend " + std::string(alone->backend()));
-    }
-    return record_calls(std::move(alone)).collective;
-  }
+  GpuSide gpu(settings);
+  if (settings.plan.self) return connect_alone(gpu, options.log);
   std::shared_ptr<const BackendPlugin> gloo;
   if (!settings.plan.shm) gloo = load_first_backend_plugin(plugin_candidates("gloo"));
   const auto own_store = with_prefix(
       join_store(settings), topology.run_id + "/" + std::to_string(topology.restart_count) + "/");
   const auto store = rendezvous::heeding_departures(own_store);
   rendezvous::Route route = find_route(topology, *store);
+  gpu.show(*store);
   rendezvous::call_roll(*store, topology.rank, topology.size, settings.timeout);
   agree_on_plan(settings, *store);
+  gpu.decide(*store);
   Connection connection(settings, store, std::move(route), std::move(gloo));
-  auto collective = connection.make();
-  if (gpu) collective = gpu->join(std::move(collective), store, settings.timeout);
+  const auto collective = gpu.join(connection.make(), store);
   rendezvous::take_back_farewell(*own_store);  // now the backend hears of deaths
-  report(options.log, topology, connection, gpu.has_value());
-  return record_calls(std::move(collective)).collective;
+  report(options.log, topology, connection, gpu);
+  return record_calls(collective).collective;
 }
 
 }  // namespace zero

@@ -15,10 +15,14 @@ namespace zero {
 
 struct ConnectOptions {
   /// "auto", "self", "shm", "gloo", "nccl". auto: self for one rank; shm where all ranks are on one
-  /// host and can share memory, which they find out together; otherwise gloo. nccl: the same for
-  /// words and host memory, and NCCL for the memory of this rank's GPU, the one with this rank's
-  /// number on its host. The same on all ranks. Default: ZERO_BACKEND, or "auto".
+  /// host and can share memory, otherwise gloo; and beside that, for the memory of GPUs, NCCL where
+  /// every rank trains on a GPU of its own (`gpu`) and has all that NCCL needs. Ranks find this out
+  /// together; where NCCL cannot be, each says in the log why. nccl: the same, but every rank must
+  /// have what is needed. The same on all ranks. Default: ZERO_BACKEND, or "auto".
   std::optional<std::string> backend = std::nullopt;
+  /// This rank trains on this GPU, as the CUDA runtime numbers them; none: on the CPU. The backend
+  /// nccl alone takes, where there is none here, the GPU with this rank's number on its host.
+  std::optional<int> gpu = std::nullopt;
   /// For every wait: joining, and each collective. Default: ZERO_TIMEOUT (seconds), or 300 s.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   /// Network interface or address to listen on where a machine has several. Default:
@@ -31,10 +35,10 @@ struct ConnectOptions {
 };
 
 /// Resolves the topology and backend, meets the other ranks and returns this rank's communicator.
-/// Throws ContractError for a bad environment or if ranks of different hosts ask for shm,
-/// Unavailable for a backend that this build or machine lacks, IoError if this rank must serve the
-/// store and cannot listen or if there is not enough memory to share, CommError naming the ranks
-/// that did not come in time.
+/// Throws ContractError for a bad environment, if ranks of different hosts ask for shm or if two
+/// ranks that ask for nccl have the same GPU, Unavailable for a backend that this build or machine
+/// lacks, IoError if this rank must serve the store and cannot listen or if there is not enough
+/// memory to share, CommError naming the ranks that did not come in time.
 ///
 /// ZERO_NCCL_LIBRARY and ZERO_CUDART_LIBRARY name libraries to take instead of libnccl.so.2 and
 /// libcudart.so; libzero's kernels for GPUs are looked for like a plug-in.

@@ -1,52 +1,45 @@
 #include "backends/connect_gpu.h"
 
-#include <string>
 #include <utility>
 
-#include "backends/nccl/nccl.h"
-#include "libzero/collective/plugin_search.h"
 #include "libzero/base/error.h"
 
 namespace zero {
-namespace {
 
-nccl::LibraryNames library_names() {
-  const Environment environment = process_environment();
-  nccl::LibraryNames names;
-  if (const auto path = environment("ZERO_NCCL_LIBRARY")) names.nccl = {*path};
-  if (const auto path = environment("ZERO_CUDART_LIBRARY")) names.cudart = {*path};
-  names.kernels = plugin_candidates("cuda_kernels");
-  return names;
+GpuSide::GpuSide(const ConnectSettings& settings) : settings_(settings) {
+  if (settings_.plan.nccl) {
+    libraries_.emplace(settings_.topology, settings_.gpu);
+    standing_ = libraries_->standing();
+  } else if (settings_.plan.nccl_if_all_can && settings_.gpu) {
+    std::string missing;
+    libraries_ = GpuLibraries::find(*settings_.gpu, missing);
+    if (libraries_) {
+      standing_ = libraries_->standing();
+    } else {
+      standing_ = {.trains_on_gpu = true, .missing = missing};
+    }
+  }
 }
 
-/// The GPU of this rank's number on its host, or the only one that it was given.
-int device_for(const nccl::CudaApi& cuda, const Topology& topology) {
-  int devices = 0;
-  cuda.get_device_count(&devices);
-  if (devices == 1) return 0;  // NCCL itself refuses two ranks on one
-  ZERO_REQUIRE(topology.local_rank < devices,
-               "connect: the backend nccl needs a GPU for each rank; start fewer ranks on this "
-               "host: this is number " +
-                   std::to_string(topology.local_rank) + " (from 0) of " +
-                   std::to_string(topology.local_size) + ", GPUs " + std::to_string(devices));
-  return topology.local_rank;
+void GpuSide::show(KeyValueStore& store) const {
+  show_standing(store, settings_.topology.rank, standing_);
 }
 
-}  // namespace
+void GpuSide::decide(KeyValueStore& store) {
+  const Topology& topology = settings_.topology;
+  why_not_ = why_not_nccl(store, topology.rank, topology.size, settings_.timeout).value_or("");
+  if (why_not_.empty()) return;
+  ZERO_REQUIRE(!settings_.plan.nccl,
+               "connect: the backend nccl needs a GPU of its own and the same NCCL for each rank; "
+               "mend that, or take the backend auto: " +
+                   why_not_);
+  libraries_.reset();
+}
 
-GpuLibraries::GpuLibraries(const Topology& topology)
-    : apis_(nccl::load_apis(library_names())), device_(device_for(apis_->cuda, topology)) {}
-
-std::shared_ptr<Collective> GpuLibraries::join(std::shared_ptr<Collective> control,
-                                               std::shared_ptr<KeyValueStore> store,
-                                               std::chrono::milliseconds timeout) const {
-  nccl::Options options;
-  options.apis = apis_;
-  options.control = std::move(control);
-  options.store = std::move(store);
-  options.device = device_;
-  options.timeout = timeout;
-  return nccl::join(std::move(options));
+std::shared_ptr<Collective> GpuSide::join(std::shared_ptr<Collective> control,
+                                          std::shared_ptr<KeyValueStore> store) const {
+  if (!libraries_) return control;
+  return libraries_->join(std::move(control), std::move(store), settings_.timeout);
 }
 
 }  // namespace zero

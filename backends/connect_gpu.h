@@ -1,31 +1,44 @@
 #pragma once
 
-/// What connect() needs for the backend nccl.
+/// This rank's part in the question whether payload on GPUs travels over NCCL.
 
-#include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 
-#include "backends/nccl/libraries.h"
-#include "backends/rendezvous/topology.h"
+#include "backends/connect_settings.h"
+#include "backends/gpu_libraries.h"
+#include "backends/gpu_standing.h"
 #include "libzero/collective/collective.h"
 #include "libzero/collective/key_value_store.h"
 
 namespace zero {
 
-class GpuLibraries {
+/// `settings` must outlive it. Its functions are called in their order.
+class GpuSide {
  public:
-  /// Loads NCCL, the CUDA runtime and libzero's kernels and chooses this rank's GPU. Throws
-  /// Unavailable naming what is missing, ContractError where this host has more ranks than GPUs.
-  explicit GpuLibraries(const Topology& topology);
+  /// Needs no other rank. Throws like GpuLibraries, where NCCL must be.
+  explicit GpuSide(const ConnectSettings& settings);
 
-  /// Collective: nccl::join() beside `control`.
+  /// Shows the other ranks what this one brings along: before the roll is called.
+  void show(KeyValueStore& store) const;
+
+  /// All ranks have shown it. Throws ContractError on every rank where NCCL must be and cannot.
+  void decide(KeyValueStore& store);
+
+  bool uses_nccl() const { return libraries_.has_value(); }
+  /// "" where NCCL is used, or no rank trains on a GPU.
+  const std::string& why_not() const { return why_not_; }
+
+  /// Collective: NCCL beside `control`; or that itself, where NCCL is not used.
   std::shared_ptr<Collective> join(std::shared_ptr<Collective> control,
-                                   std::shared_ptr<KeyValueStore> store,
-                                   std::chrono::milliseconds timeout) const;
+                                   std::shared_ptr<KeyValueStore> store) const;
 
  private:
-  std::shared_ptr<const nccl::Apis> apis_;
-  int device_ = 0;
+  const ConnectSettings& settings_;
+  std::optional<GpuLibraries> libraries_;
+  GpuStanding standing_;
+  std::string why_not_;
 };
 
 }  // namespace zero

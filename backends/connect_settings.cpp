@@ -26,7 +26,7 @@ BackendPlan plan_for(const std::string& backend, const Topology& topology) {
   const bool one_host = topology.local_size == topology.size;
   if (backend == "auto") {
     if (topology.size == 1) return {.self = true};
-    return {.shm = one_host, .gloo = true};
+    return {.shm = one_host, .gloo = true, .nccl_if_all_can = true};
   }
   if (backend == "self") {
     ZERO_REQUIRE(topology.size == 1,
@@ -46,6 +46,7 @@ BackendPlan plan_for(const std::string& backend, const Topology& topology) {
   if (backend == "nccl") {
     BackendPlan plan = plan_for("auto", topology);
     plan.nccl = true;
+    plan.nccl_if_all_can = false;
     return plan;
   }
   throw ContractError(
@@ -76,6 +77,7 @@ ConnectSettings resolve_settings(const ConnectOptions& options) {
                                      : kDefaultTimeout;
   ZERO_REQUIRE(settings.timeout > milliseconds(0), "connect: the timeout must be longer than 0 ms");
   settings.interface = options.interface ? options.interface : environment("ZERO_INTERFACE");
+  settings.gpu = options.gpu;
   if (settings.interface && settings.interface->empty()) settings.interface.reset();
   return settings;
 }

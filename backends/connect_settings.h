@@ -16,6 +16,8 @@ struct BackendPlan {
   bool shm = false;
   bool gloo = false;
   bool nccl = false;  ///< On top of one of them, which carries the words.
+  /// The same, where all ranks train on GPUs and have what it needs.
+  bool nccl_if_all_can = false;
 
   /// "shm", "shm, else gloo", "nccl beside shm": the same on all ranks, or they would wait for each
   /// other.
@@ -27,6 +29,7 @@ struct ConnectSettings {
   BackendPlan plan;
   std::chrono::milliseconds timeout{};
   std::optional<std::string> interface;
+  std::optional<int> gpu;
 };
 
 /// Throws ContractError for a backend that does not exist or does not suit the topology, and for a

@@ -1,6 +1,7 @@
 // Compares what this backend declares itself with the real headers, at compile time. Built only
 // where they are found; contains no code.
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -55,6 +56,11 @@ using Malloc = cudaError_t (*)(void**, size_t);  // overloaded in C++
 static_assert(same_shape<decltype(CudaApi::malloc), Malloc>);
 static_assert(static_cast<Malloc>(&cudaMalloc) != nullptr);
 ZERO_SAME(CudaApi, free, cudaFree);
+static_assert(same_shape<decltype(CudaApi::malloc_host), Malloc>);
+static_assert(static_cast<Malloc>(&cudaMallocHost) != nullptr);
+ZERO_SAME(CudaApi, free_host, cudaFreeHost);
+ZERO_SAME(CudaApi, device_get_pci_bus_id, cudaDeviceGetPCIBusId);
+ZERO_SAME(CudaApi, device_primary_ctx_get_state, cuDevicePrimaryCtxGetState);
 ZERO_SAME(CudaApi, pointer_get_attributes, cudaPointerGetAttributes);
 ZERO_SAME(CudaApi, memcpy_async, cudaMemcpyAsync);
 ZERO_SAME(CudaApi, stream_create_with_flags, cudaStreamCreateWithFlags);
@@ -72,6 +78,8 @@ static_assert(kCudaSuccess == cudaSuccess && kCudaNotReady == cudaErrorNotReady)
 static_assert(kCudaStreamNonBlocking == cudaStreamNonBlocking);
 static_assert(kCudaEventDisableTiming == cudaEventDisableTiming);
 static_assert(kCudaMemcpyDefault == cudaMemcpyDefault);
+static_assert(kCudaMemoryUnregistered == cudaMemoryTypeUnregistered);
+static_assert(kCudaMemoryHost == cudaMemoryTypeHost);
 static_assert(kCudaMemoryDevice == cudaMemoryTypeDevice);
 static_assert(kCudaMemoryManaged == cudaMemoryTypeManaged);
 static_assert(sizeof(CudaPointerAttributes) >= sizeof(cudaPointerAttributes));
@@ -85,6 +93,10 @@ ZERO_SAME(NcclApi, comm_finalize, ncclCommFinalize);
 ZERO_SAME(NcclApi, comm_destroy, ncclCommDestroy);
 ZERO_SAME(NcclApi, comm_abort, ncclCommAbort);
 ZERO_SAME(NcclApi, comm_get_async_error, ncclCommGetAsyncError);
+ZERO_SAME(NcclApi, mem_alloc, ncclMemAlloc);
+ZERO_SAME(NcclApi, mem_free, ncclMemFree);
+ZERO_SAME(NcclApi, comm_register, ncclCommRegister);
+ZERO_SAME(NcclApi, comm_deregister, ncclCommDeregister);
 ZERO_SAME(NcclApi, get_error_string, ncclGetErrorString);
 ZERO_SAME(NcclApi, get_last_error, ncclGetLastError);
 ZERO_SAME(NcclApi, group_start, ncclGroupStart);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "backends/nccl/reasons.h"
 #include "libzero/base/error.h"
@@ -18,6 +20,10 @@ constexpr milliseconds kSettlePatience{5000};
 
 milliseconds settle_patience(milliseconds timeout) {
   return std::min(timeout, kSettlePatience);
+}
+
+ConstBuffer constant(const Buffer& buffer) {
+  return {buffer.data, buffer.count, buffer.dtype};
 }
 
 /// What ended a wait, told to the fate; the one place where exceptions of Link become reasons.
@@ -59,13 +65,24 @@ class Communicator::DeviceWork final : public Work {
         fate_(parent.fate_),
         link_(parent.link_),
         silence_(parent.silence_),
-        event_(link_->apis()) {
-    event_.record(link_->stream());
+        landings_(parent.payload_->take_landings()) {
+    event_.emplace(link_->apis());
+    event_->record(link_->stream());
+  }
+
+  ~DeviceWork() override {
+    try {
+      const OnDevice here(*link_->apis(), link_->device());
+      event_.reset();
+    } catch (const Broken&) {  // a device that has failed
+    }
   }
 
   bool test() noexcept override {
     try {
-      return ended_ || fate_->failed() || event_.done();
+      if (ended_ || fate_->failed()) return true;
+      const OnDevice here(*link_->apis(), link_->device());
+      return event_->done();
     } catch (const Broken&) {
       return true;  // wait() says why
     }
@@ -74,10 +91,12 @@ class Communicator::DeviceWork final : public Work {
   void wait() override {
     if (ended_) return;
     try {
-      link_->await(event_, Clock::now() + timeout_);
+      link_->await(*event_, Clock::now() + timeout_);
     } catch (...) {
       end_with_current_exception(*fate_, *link_, *silence_, call_, progress_, timeout_);
     }
+    for (const Landing& landing : landings_) landing.finish();
+    landings_.clear();
     ended_ = true;
   }
 
@@ -88,12 +107,16 @@ class Communicator::DeviceWork final : public Work {
   const std::shared_ptr<Fate> fate_;
   const std::shared_ptr<Link> link_;
   const std::shared_ptr<Silence> silence_;
-  Event event_;
+  std::vector<Landing> landings_;
+  std::optional<Event> event_;
   std::atomic<bool> ended_ = false;  // well
 };
 
-Communicator::Communicator(Options options, milliseconds join_timeout)
-    : options_(std::move(options)), talk_(options_.control, *fate_) {
+Communicator::Communicator(Options options, milliseconds join_timeout,
+                           std::shared_ptr<Allocations> allocations)
+    : options_(std::move(options)),
+      allocations_(allocations ? std::move(allocations) : std::make_shared<Allocations>()),
+      talk_(options_.control, *fate_) {
   fate_->tell([this](const std::string& reason) { talk_.abort(reason); });
   try {
     meet(join_timeout);
@@ -166,6 +189,7 @@ void Communicator::connect(milliseconds join_timeout) {
       std::make_shared<Link>(Link::Options{options_.apis, options_.device, rank(), size(), fate_});
   fate_->tell([link = link_](const std::string&) { link->kill(); });
   payload_ = std::make_unique<Payload>(*link_, options_.scratch_bytes, options_.deterministic);
+  check_cuda(*options_.apis, options_.apis->kernels.load(), "Loading libzero's kernels");
   NcclUniqueId id;
   if (rank() == 0) id = link_->unique_id();
   talk_.control()
@@ -188,33 +212,13 @@ CallHeader Communicator::next_call(Operation operation, std::string_view label, 
   return call;
 }
 
-/// Throws ContractError for memory of another GPU. Where CUDA fails, the fate knows and next_call()
-/// throws.
-Memory Communicator::memory_of(const void* data, std::int64_t count, std::string_view what) const {
-  if (count == 0) return Memory::kNone;
-  CudaPointerAttributes attributes;
-  try {
-    attributes = attributes_of(*options_.apis, data);
-  } catch (const Broken& error) {
-    fate_->fail(rank_text() + " failed: " + error.what());
-    return Memory::kNone;
-  }
-  if (attributes.type == kCudaMemoryManaged) return Memory::kDevice;
-  if (attributes.type != kCudaMemoryDevice) return Memory::kHost;
-  ZERO_REQUIRE(attributes.device == options_.device,
-               "nccl: a buffer lies on another GPU than its communicator; move it: " +
-                   std::string(what) + " is on GPU " + std::to_string(attributes.device) +
-                   ", the communicator on " + std::to_string(options_.device));
-  return Memory::kDevice;
-}
-
 WorkPtr Communicator::run(const CallHeader& call, Memory memory, const HostPart& host,
                           const DevicePart& device) {
   try {
     talk_.agree(call, memory);
-    if (memory == Memory::kDevice) return on_device(call, device);
     if (memory == Memory::kHost) talk_.run(call, host);
-    return finished_work();
+    if (memory == Memory::kHost || memory == Memory::kNone) return finished_work();
+    return on_device(call, device);
   } catch (...) {
     return failed_work(std::current_exception());
   }
@@ -246,12 +250,11 @@ void Communicator::fail(const CallHeader& call) {
 WorkPtr Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) {
   check_not_shut_down(shut_down_, "reduce_scatter", options.label);
   check_reduce_scatter(in, out, options.label, size());
-  const Memory memory = memory_of(out.data, out.count, "the output of reduce_scatter");
-  ZERO_REQUIRE(
-      memory == memory_of(in.data, in.count, "the input of reduce_scatter") || fate_->failed(),
-      "nccl: input and output of a reduce_scatter must both lie in the GPU's memory or "
-      "both in host memory; move one: [" +
-          std::string(options.label) + "]");
+  // NCCL does not see the output.
+  const Memory memory =
+      one_kind(memory_of(in, "the input of reduce_scatter"),
+               memory_of(constant(out), "the output of reduce_scatter"), options.label)
+          .first;
   const CallHeader call = next_call(Operation::kReduceScatter, options.label, in.dtype, out.count);
   return run(
       call, memory, [&](Collective& control) { control.reduce_scatter(in, out, options)->wait(); },
@@ -263,11 +266,13 @@ WorkPtr Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOp
 WorkPtr Communicator::all_gather(ConstBuffer in, Buffer out, std::string_view label) {
   check_not_shut_down(shut_down_, "all_gather", label);
   check_all_gather(in, out, label, rank(), size());
-  const Memory memory = memory_of(out.data, out.count, "the output of all_gather");
-  ZERO_REQUIRE(memory == memory_of(in.data, in.count, "the input of all_gather") || fate_->failed(),
-               "nccl: input and output of an all_gather must both lie in the GPU's memory or both "
-               "in host memory; move one: [" +
-                   std::string(label) + "]");
+  const auto [input, output] =
+      one_kind(memory_of(in, "the input of all_gather"),
+               memory_of(constant(out), "the output of all_gather"), label);
+  Memory memory = output;
+  if (input != output) {
+    memory = input == Memory::kRegistered ? Memory::kRegisteredInput : Memory::kRegisteredOutput;
+  }
   const CallHeader call = next_call(Operation::kAllGather, label, in.dtype, in.count);
   return run(
       call, memory, [&](Collective& control) { control.all_gather(in, out, label)->wait(); },
@@ -277,7 +282,7 @@ WorkPtr Communicator::all_gather(ConstBuffer in, Buffer out, std::string_view la
 WorkPtr Communicator::all_reduce(Buffer data, ReduceOp op, std::string_view label) {
   check_not_shut_down(shut_down_, "all_reduce", label);
   check_all_reduce(data, op, label);
-  const Memory memory = memory_of(data.data, data.count, "the data of all_reduce");
+  const Memory memory = memory_of(constant(data), "the data of all_reduce");
   CallHeader call = next_call(Operation::kAllReduce, label, data.dtype, data.count);
   call.reduce_op = static_cast<std::uint8_t>(op);
   return run(
@@ -288,7 +293,7 @@ WorkPtr Communicator::all_reduce(Buffer data, ReduceOp op, std::string_view labe
 WorkPtr Communicator::broadcast(Buffer data, int root, std::string_view label) {
   check_not_shut_down(shut_down_, "broadcast", label);
   check_broadcast(data, root, label, size());
-  const Memory memory = memory_of(data.data, data.count, "the data of broadcast");
+  const Memory memory = memory_of(constant(data), "the data of broadcast");
   CallHeader call = next_call(Operation::kBroadcast, label, data.dtype, data.count);
   call.root = root;
   return run(
@@ -315,7 +320,7 @@ std::shared_ptr<Collective> Communicator::split(int color, int key, milliseconds
   child.store = with_prefix(options_.store, "nccl/split-" + std::to_string(call.sequence) + "-" +
                                                 std::to_string(color) + "/");
   try {
-    return std::make_shared<Communicator>(std::move(child), options_.timeout);
+    return std::make_shared<Communicator>(std::move(child), options_.timeout, allocations_);
   } catch (const CommError& error) {
     fate_->fail(error.what());
     throw;
@@ -360,6 +365,11 @@ void Communicator::leave() noexcept {
   fate_->forget_listeners();
   vigil_.reset();
   if (!link_) return;
+  std::optional<OnDevice> here;
+  try {
+    here.emplace(*options_.apis, options_.device);
+  } catch (const Broken&) {  // a device that has failed: freeing says so, and nobody listens
+  }
   const bool idle = link_->close(settle_patience(options_.timeout));
   if (payload_ && !idle) payload_->abandon();
   payload_.reset();

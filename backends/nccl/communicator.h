@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "backends/nccl/link.h"
 #include "backends/nccl/nccl.h"
@@ -17,7 +18,9 @@ namespace zero::nccl {
 class Communicator final : public Collective {
  public:
   /// Collective. `join_timeout`: for meeting the others only. Throws CommError, ContractError.
-  Communicator(Options options, std::chrono::milliseconds join_timeout);
+  /// `allocations`: what NCCL's allocator gave to this one's parents and children; null: none yet.
+  Communicator(Options options, std::chrono::milliseconds join_timeout,
+               std::shared_ptr<Allocations> allocations = nullptr);
   ~Communicator() override;
 
   int rank() const noexcept override { return talk_.rank(); }
@@ -25,6 +28,8 @@ class Communicator final : public Collective {
   std::string_view backend() const noexcept override { return "nccl"; }
   bool takes_device_memory() const noexcept override { return true; }
   void follow_stream(void* stream) noexcept override { caller_stream_ = stream; }
+  std::shared_ptr<void> device_memory(std::int64_t bytes) override;
+  std::shared_ptr<void> register_memory(void* memory, std::int64_t bytes) override;
 
   WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) override;
   WorkPtr all_gather(ConstBuffer in, Buffer out, std::string_view label) override;
@@ -46,7 +51,9 @@ class Communicator final : public Collective {
   void connect(std::chrono::milliseconds join_timeout);
   CallHeader next_call(Operation operation, std::string_view label, DType dtype = DType::kUInt8,
                        std::int64_t count = 0);
-  Memory memory_of(const void* data, std::int64_t count, std::string_view what) const;
+  Memory memory_of(const ConstBuffer& buffer, std::string_view what) const;
+  std::pair<Memory, Memory> one_kind(Memory input, Memory output, std::string_view label) const;
+  std::shared_ptr<void> tell_nccl(const Range& allocation);
   WorkPtr run(const CallHeader& call, Memory memory, const HostPart& host,
               const DevicePart& device);
   WorkPtr on_device(const CallHeader& call, const DevicePart& device);
@@ -57,6 +64,7 @@ class Communicator final : public Collective {
   std::string rank_text() const { return "rank " + std::to_string(rank()); }
 
   Options options_;
+  const std::shared_ptr<Allocations> allocations_;
   const std::shared_ptr<Fate> fate_ = std::make_shared<Fate>();
   Talk talk_;
   std::unique_ptr<Vigil> vigil_;

@@ -21,6 +21,8 @@ inline constexpr unsigned kCudaEventDisableTiming = 2;
 // cudaMemcpyKind: found out from the pointers.
 inline constexpr int kCudaMemcpyDefault = 4;
 // cudaMemoryType
+inline constexpr int kCudaMemoryUnregistered = 0;  // the host's, and nobody told CUDA of it
+inline constexpr int kCudaMemoryHost = 1;
 inline constexpr int kCudaMemoryDevice = 2;
 inline constexpr int kCudaMemoryManaged = 3;
 
@@ -39,8 +41,11 @@ struct CudaApi {
   int (*get_device_count)(int* count) = nullptr;
   int (*get_device)(int* device) = nullptr;
   int (*set_device)(int device) = nullptr;
+  int (*device_get_pci_bus_id)(char* text, int length, int device) = nullptr;
   int (*malloc)(void** memory, std::size_t bytes) = nullptr;
   int (*free)(void* memory) = nullptr;
+  int (*malloc_host)(void** memory, std::size_t bytes) = nullptr;
+  int (*free_host)(void* memory) = nullptr;
   int (*pointer_get_attributes)(CudaPointerAttributes* attributes, const void* memory) = nullptr;
   int (*memcpy_async)(void* to, const void* from, std::size_t bytes, int kind,
                       CudaStream stream) = nullptr;
@@ -54,6 +59,10 @@ struct CudaApi {
   int (*event_query)(CudaEvent event) = nullptr;
   int (*get_last_error)() = nullptr;
   const char* (*get_error_string)(int error) = nullptr;
+
+  /// The driver's, and not for_each_cuda_function's; null where it was not found. Whether anybody
+  /// in this process uses the device: cudaSetDevice() makes each device that it names take memory.
+  int (*device_primary_ctx_get_state)(int device, unsigned* flags, int* active) = nullptr;
 };
 
 /// Calls visit(member pointer, symbol) for each function of the table.
@@ -63,8 +72,11 @@ void for_each_cuda_function(CudaApi& api, Visit visit) {
   visit(api.get_device_count, "cudaGetDeviceCount");
   visit(api.get_device, "cudaGetDevice");
   visit(api.set_device, "cudaSetDevice");
+  visit(api.device_get_pci_bus_id, "cudaDeviceGetPCIBusId");
   visit(api.malloc, "cudaMalloc");
   visit(api.free, "cudaFree");
+  visit(api.malloc_host, "cudaMallocHost");
+  visit(api.free_host, "cudaFreeHost");
   visit(api.pointer_get_attributes, "cudaPointerGetAttributes");
   visit(api.memcpy_async, "cudaMemcpyAsync");
   visit(api.stream_create_with_flags, "cudaStreamCreateWithFlags");

@@ -21,11 +21,22 @@ CudaPointerAttributes attributes_of(const Apis& apis, const void* memory) {
 
 OnDevice::OnDevice(const Apis& apis, int device) : apis_(apis) {
   check_cuda(apis_, apis_.cuda.get_device(&before_), "cudaGetDevice");
+  changed_ = before_ != device;
+  // Also where it is 0 already: a new thread has it in name only.
   check_cuda(apis_, apis_.cuda.set_device(device), "cudaSetDevice");
 }
 
 OnDevice::~OnDevice() {
-  apis_.cuda.set_device(before_);
+  if (changed_ && is_used(before_)) apis_.cuda.set_device(before_);
+}
+
+bool OnDevice::is_used(int device) const {
+  if (apis_.cuda.device_primary_ctx_get_state == nullptr) return true;
+  unsigned flags = 0;
+  int active = 0;
+  // An ordinal of the runtime's is the driver's handle of the same device.
+  const int error = apis_.cuda.device_primary_ctx_get_state(device, &flags, &active);
+  return error != kCudaSuccess || active != 0;
 }
 
 Stream::Stream(ApisPtr apis) : apis_(std::move(apis)) {
@@ -34,11 +45,11 @@ Stream::Stream(ApisPtr apis) : apis_(std::move(apis)) {
 }
 
 Stream::~Stream() {
-  if (stream_ != nullptr) apis_->cuda.stream_destroy(stream_);
+  if (stream_ != nullptr && !abandoned_) apis_->cuda.stream_destroy(stream_);
 }
 
 bool Stream::idle() const noexcept {
-  return apis_->cuda.stream_query(stream_) != kCudaNotReady;
+  return !abandoned_ && apis_->cuda.stream_query(stream_) != kCudaNotReady;
 }
 
 Event::Event(ApisPtr apis) : apis_(std::move(apis)) {
@@ -65,13 +76,26 @@ bool Event::done() const {
   return true;
 }
 
-DeviceMemory::DeviceMemory(ApisPtr apis, std::int64_t bytes)
-    : apis_(std::move(apis)), bytes_(bytes) {
-  check_cuda(*apis_, apis_->cuda.malloc(&memory_, static_cast<std::size_t>(bytes)), "cudaMalloc");
+DeviceMemory::DeviceMemory(ApisPtr apis, std::int64_t bytes, Allocator allocator)
+    : apis_(std::move(apis)), bytes_(bytes), allocator_(allocator) {
+  const auto length = static_cast<std::size_t>(bytes);
+  if (allocator_ == Allocator::kCuda) {
+    check_cuda(*apis_, apis_->cuda.malloc(&memory_, length), "cudaMalloc");
+    return;
+  }
+  const int error = apis_->nccl.mem_alloc(&memory_, length);
+  if (error == kNcclSuccess) return;
+  throw Broken("ncclMemAlloc gave error " + std::to_string(error) + " (" +
+               apis_->nccl.get_error_string(error) + ")");
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (memory_ != nullptr) apis_->cuda.free(memory_);
+  if (memory_ == nullptr) return;
+  if (allocator_ == Allocator::kCuda) {
+    apis_->cuda.free(memory_);
+  } else {
+    apis_->nccl.mem_free(memory_);
+  }
 }
 
 }  // namespace zero::nccl

@@ -3,6 +3,7 @@
 /// Owners of what the CUDA runtime hands out, for one device. Each keeps the table of functions
 /// alive. Destructors never throw; what a device that hangs would block on is left to leak.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -25,7 +26,10 @@ void check_cuda(const Apis& apis, int error, const char* function);
 /// What CUDA knows of a pointer; of one that is not its own, that. Throws Broken.
 CudaPointerAttributes attributes_of(const Apis& apis, const void* memory);
 
-/// Makes `device` this thread's own for as long as it lives.
+/// Makes `device` this thread's own for as long as it lives. Whoever asks CUDA for anything has
+/// one: almost any call makes the thread's present device take memory, and that is 0 on a new
+/// thread. Afterwards the thread has its former device again, unless nobody uses that in this
+/// process.
 class OnDevice {
  public:
   OnDevice(const Apis& apis, int device);
@@ -34,8 +38,11 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
 
  private:
+  bool is_used(int device) const;
+
   const Apis& apis_;
   int before_ = 0;
+  bool changed_ = false;
 };
 
 class Stream {
@@ -46,12 +53,14 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   CudaStream get() const noexcept { return stream_; }
+  /// Never again after abandon().
   bool idle() const noexcept;
-  void abandon() noexcept { stream_ = nullptr; }
+  void abandon() noexcept { abandoned_ = true; }
 
  private:
   ApisPtr apis_;
   CudaStream stream_ = nullptr;
+  std::atomic<bool> abandoned_ = false;
 };
 
 class Event {
@@ -71,9 +80,11 @@ class Event {
   CudaEvent event_ = nullptr;
 };
 
+enum class Allocator { kCuda, kNccl };
+
 class DeviceMemory {
  public:
-  DeviceMemory(ApisPtr apis, std::int64_t bytes);
+  DeviceMemory(ApisPtr apis, std::int64_t bytes, Allocator allocator = Allocator::kCuda);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -85,6 +96,7 @@ class DeviceMemory {
  private:
   ApisPtr apis_;
   std::int64_t bytes_;
+  Allocator allocator_;
   void* memory_ = nullptr;
 };
 

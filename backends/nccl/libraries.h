@@ -26,8 +26,17 @@ struct LibraryNames {
   std::vector<std::string> kernels;  ///< libzero's own: libzero_cuda_kernels.so
 };
 
-/// Throws Unavailable saying in one sentence what is missing: a library, a function of it,
-/// NCCL 2.27 or later, or a GPU. Libraries stay loaded until the process ends.
+struct LoadedApis {
+  std::shared_ptr<const Apis> apis;
+  std::string missing;  ///< Where apis is null, in one sentence: "NCCL does not load: ..."
+};
+
+/// Looks for what is needed: the libraries, their functions, NCCL 2.27 or later, and a GPU. Of
+/// several names one that is loaded already counts before any other (a path: only in its turn).
+/// Libraries stay loaded until the process ends.
+LoadedApis find_apis(const LibraryNames& names);
+
+/// The same, but throws Unavailable with what is missing.
 std::shared_ptr<const Apis> load_apis(const LibraryNames& names);
 
 }  // namespace zero::nccl

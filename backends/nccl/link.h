@@ -12,6 +12,8 @@
 
 #include "backends/nccl/device.h"
 #include "backends/nccl/fate.h"
+#include "backends/nccl/gate.h"
+#include "backends/nccl/registrations.h"
 
 namespace zero::nccl {
 
@@ -67,6 +69,14 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Returns when the event is done. Any thread.
   void await(const Event& event, Clock::time_point deadline);
 
+  /// Tells NCCL of an allocation of its own, until the token is gone, finish() or kill(): before a
+  /// communicator's end NCCL must have forgotten all of it. The token may outlive everything.
+  std::shared_ptr<void> register_memory(const Range& allocation);
+  /// All of it lies in what NCCL was told of.
+  bool has_registered(const void* data, std::int64_t bytes) const {
+    return registrations_.hold(data, bytes);
+  }
+
   /// The orderly end, as all ranks do it: the stream runs dry, NCCL says good-bye.
   void finish(Clock::time_point deadline);
 
@@ -85,14 +95,22 @@ class Link : public std::enable_shared_from_this<Link> {
   void settle(Clock::time_point deadline, const char* function);
   int async_error();
   void help();
+  void deregister(std::int64_t number) noexcept;
+  std::unique_lock<Gate> enter_at_rest() noexcept;
+  bool is_launching() noexcept;
+  bool is_closed() noexcept;
+  void deregister_all() noexcept;
 
   const Options options_;
   Stream stream_;
-  std::timed_mutex entry_;  // to NCCL
+  Gate entry_;               // to NCCL
+  NcclComm born_ = nullptr;  // NCCL may write here until it has connected
   NcclComm comm_ = nullptr;
+  Registrations registrations_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  bool has_helper_ = false;
   bool killed_ = false;  // someone wants the communicator aborted
   bool closing_ = false;
   bool ended_ = false;  // the helper has, and has aborted where that was wanted

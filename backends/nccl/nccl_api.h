@@ -61,6 +61,10 @@ struct NcclApi {
   int (*comm_destroy)(NcclComm comm) = nullptr;
   int (*comm_abort)(NcclComm comm) = nullptr;
   int (*comm_get_async_error)(NcclComm comm, int* error) = nullptr;
+  int (*mem_alloc)(void** memory, std::size_t bytes) = nullptr;
+  int (*mem_free)(void* memory) = nullptr;
+  int (*comm_register)(NcclComm comm, void* memory, std::size_t bytes, void** handle) = nullptr;
+  int (*comm_deregister)(NcclComm comm, void* handle) = nullptr;
   const char* (*get_error_string)(int error) = nullptr;
   const char* (*get_last_error)(NcclComm comm) = nullptr;
   int (*group_start)() = nullptr;
@@ -87,6 +91,10 @@ void for_each_nccl_function(NcclApi& api, Visit visit) {
   visit(api.comm_destroy, "ncclCommDestroy");
   visit(api.comm_abort, "ncclCommAbort");
   visit(api.comm_get_async_error, "ncclCommGetAsyncError");
+  visit(api.mem_alloc, "ncclMemAlloc");
+  visit(api.mem_free, "ncclMemFree");
+  visit(api.comm_register, "ncclCommRegister");
+  visit(api.comm_deregister, "ncclCommDeregister");
   visit(api.get_error_string, "ncclGetErrorString");
   visit(api.get_last_error, "ncclGetLastError");
   visit(api.group_start, "ncclGroupStart");

@@ -39,7 +39,8 @@ Payload::Payload(Link& link, std::int64_t scratch_bytes, bool deterministic)
       deterministic_(deterministic),
       scratch_(link.apis(), std::max(scratch_bytes, link.size() * kEpilogueBlock * kWidest)),
       squares_(link.apis(), piece_of(1, size_of(DType::kBFloat16)) / kNormBlock *
-                                static_cast<std::int64_t>(sizeof(double))) {}
+                                static_cast<std::int64_t>(sizeof(double))),
+      pinned_(std::make_shared<PinnedPool>(link.apis(), link.device())) {}
 
 std::int64_t Payload::piece_of(std::int64_t parts, std::int64_t element) const {
   const std::int64_t elements = scratch_.bytes() / (parts * element);
@@ -62,15 +63,25 @@ void Payload::copy(void* to, const void* from, std::int64_t bytes) {
                "cudaMemcpyAsync");
 }
 
-bool Payload::is_device_memory(const void* memory) const {
-  const int type = attributes_of(*link_.apis(), memory).type;
-  return type == kCudaMemoryDevice || type == kCudaMemoryManaged;
+void Payload::register_scratch() {
+  if (told_ != nullptr) return;
+  registered_.emplace(link_.apis(), scratch_.bytes(), Allocator::kNccl);
+  const Range range{static_cast<const char*>(registered_->get()), registered_->bytes()};
+  told_ = link_.register_memory(range);
+}
+
+/// What GPUs exchange must be registered on both sides or on neither: NCCL's sender and receiver
+/// each decide by their own buffer whether to reach into the other's memory, and a receiver that
+/// expects that takes nothing out of the place where the other sender puts it.
+const DeviceMemory& Payload::scratch_for(const void* data, std::int64_t bytes) const {
+  return link_.has_registered(data, bytes) ? *registered_ : scratch_;
 }
 
 /// One piece of every rank's slice changes hands: what others have for this rank lands in the
 /// scratch, rank r's part at r * stride elements.
 void Payload::exchange(const ConstBuffer& in, std::int64_t slice, std::int64_t begin,
-                       std::int64_t count, std::int64_t stride, const Deadline& deadline) {
+                       std::int64_t count, std::int64_t stride, void* landing,
+                       const Deadline& deadline) {
   if (link_.size() == 1) return;
   const std::int64_t element = size_of(in.dtype);
   group(deadline, [&](const NcclApi& nccl, NcclComm comm) {
@@ -79,7 +90,7 @@ void Payload::exchange(const ConstBuffer& in, std::int64_t slice, std::int64_t b
       const int to = (link_.rank() + step) % link_.size();
       const int from = (link_.rank() - step + link_.size()) % link_.size();
       const void* const outgoing = at<const std::byte>(in.data, (to * slice + begin) * element);
-      void* const incoming = at<std::byte>(scratch_.get(), from * stride * element);
+      void* const incoming = at<std::byte>(landing, from * stride * element);
       link_.check_nccl(
           nccl.send(outgoing, length(count * element), kNcclUint8, to, comm, link_.stream()),
           "ncclSend");
@@ -96,10 +107,11 @@ void Payload::reduce_scatter(const ConstBuffer& in, const Buffer& out,
   const std::int64_t element = size_of(in.dtype);
   const std::int64_t piece = piece_of(link_.size(), element);
   auto* const sums = static_cast<float*>(out.data);
+  void* const landing = scratch_for(in.data, in.count * element).get();
   in_pieces(out.count, piece, [&](std::int64_t begin, std::int64_t count) {
-    exchange(in, out.count, begin, count, piece, deadline);
+    exchange(in, out.count, begin, count, piece, landing, deadline);
     zero::cuda::OrderedSum args;
-    args.parts = scratch_.get();
+    args.parts = landing;
     args.stride = piece;
     args.own = at<const std::byte>(in.data, (link_.rank() * out.count + begin) * element);
     args.own_rank = link_.rank();
@@ -122,7 +134,7 @@ void Payload::reduce_scatter(const ConstBuffer& in, const Buffer& out,
 void Payload::native_sum(const ConstBuffer& in, const Buffer& out,
                          const ReduceScatterOptions& options, const Deadline& deadline) {
   // In one piece: a rank's slice must be contiguous for NCCL, and so must what arrives.
-  const DeviceMemory* received = &scratch_;
+  const DeviceMemory* received = &scratch_for(in.data, in.count * size_of(in.dtype));
   std::unique_ptr<DeviceMemory> larger;
   if (out.count * size_of(in.dtype) > scratch_.bytes()) {
     larger = std::make_unique<DeviceMemory>(link_.apis(), out.count * size_of(in.dtype));
@@ -158,12 +170,18 @@ void Payload::native_sum(const ConstBuffer& in, const Buffer& out,
 }
 
 void Payload::sum(zero::cuda::OrderedSum args, double* block_squares) {
-  const bool to_host = block_squares != nullptr && !is_device_memory(block_squares);
+  const int type = block_squares == nullptr ? kCudaMemoryDevice
+                                            : attributes_of(*link_.apis(), block_squares).type;
+  const bool to_host = type != kCudaMemoryDevice && type != kCudaMemoryManaged;
   args.block_squares = to_host ? static_cast<double*>(squares_.get()) : block_squares;
   check_launch(link_.apis()->kernels.ordered_sum(&args, link_.stream()), "The kernel ordered_sum");
   if (!to_host) return;
-  const std::int64_t blocks = (args.count + kNormBlock - 1) / kNormBlock;
-  copy(block_squares, squares_.get(), blocks * static_cast<std::int64_t>(sizeof(double)));
+  const std::int64_t bytes =
+      (args.count + kNormBlock - 1) / kNormBlock * static_cast<std::int64_t>(sizeof(double));
+  if (type != kCudaMemoryUnregistered) return copy(block_squares, squares_.get(), bytes);
+  Landing landing{block_squares, pinned_->take(bytes), bytes};
+  copy(landing.from.get(), squares_.get(), bytes);
+  landings_.push_back(std::move(landing));
 }
 
 void Payload::all_gather(const ConstBuffer& in, const Buffer& out, const Deadline& deadline) {
@@ -182,10 +200,11 @@ void Payload::all_gather(const ConstBuffer& in, const Buffer& out, const Deadlin
 void Payload::all_reduce(const Buffer& data, ReduceOp op, const Deadline& deadline) {
   const std::int64_t element = size_of(data.dtype);
   const std::int64_t piece = piece_of(link_.size(), element);
+  void* const landing = scratch_for(data.data, data.count * element).get();
   in_pieces(data.count, piece, [&](std::int64_t begin, std::int64_t count) {
     void* const own = at<std::byte>(data.data, begin * element);
     zero::cuda::OrderedReduce args;
-    args.parts = link_.size() == 1 ? own : scratch_.get();
+    args.parts = link_.size() == 1 ? own : landing;
     args.stride = count;
     args.ranks = link_.size();
     args.maximum = op == ReduceOp::kMax ? 1 : 0;
@@ -193,8 +212,7 @@ void Payload::all_reduce(const Buffer& data, ReduceOp op, const Deadline& deadli
     args.out = own;
     args.count = count;
     if (link_.size() > 1) {
-      all_gather({own, count, data.dtype}, {scratch_.get(), count * link_.size(), data.dtype},
-                 deadline);
+      all_gather({own, count, data.dtype}, {landing, count * link_.size(), data.dtype}, deadline);
     }
     check_launch(link_.apis()->kernels.ordered_reduce(&args, link_.stream()),
                  "The kernel ordered_reduce");
@@ -213,7 +231,9 @@ void Payload::broadcast(const Buffer& data, int root, const Deadline& deadline) 
 
 void Payload::abandon() noexcept {
   scratch_.abandon();
+  if (registered_) registered_->abandon();
   squares_.abandon();
+  pinned_->abandon();
 }
 
 }  // namespace zero::nccl

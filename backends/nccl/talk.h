@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "backends/nccl/fate.h"
 #include "libzero/collective/call_header.h"
@@ -13,7 +14,16 @@
 
 namespace zero::nccl {
 
-enum class Memory : std::int32_t { kNone = 0, kHost = 1, kDevice = 2 };
+/// Where a call's payload lies. From kDevice on: in the GPU's memory; from kRegistered on NCCL was
+/// told of it, or of the input or output only.
+enum class Memory : std::int32_t {
+  kNone = 0,
+  kHost = 1,
+  kDevice = 2,
+  kRegistered = 3,
+  kRegisteredInput = 4,
+  kRegisteredOutput = 5,
+};
 
 class Talk {
  public:
@@ -28,6 +38,9 @@ class Talk {
   /// All ranks show each other what they are about to do, and where their payload lies. Throws
   /// ContractError on a mismatch, CommError if somebody does not come.
   void agree(const CallHeader& call, Memory memory);
+
+  /// Collective: true on every rank if `mine` is on all of them. Throws CommError.
+  bool all_have(bool mine, std::string_view label);
 
   /// Runs `function`, calls of the control that belong to `call`; a CommError of the control is
   /// told to the fate and thrown as one about `call`.

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
 
 #include "backends/connect.h"
 #include "backends/rendezvous/topology.h"
@@ -9,6 +11,7 @@
 #include "examples/minigpt/flags.h"
 #include "examples/minigpt/train.h"
 #include "libzero/base/error.h"
+#include "libzero/train/device.h"
 
 namespace {
 
@@ -31,13 +34,26 @@ int end_without_training(const minigpt::ParsedFlags& parsed, const zero::Topolog
   return parsed.exit_code;
 }
 
+/// NCCL needs to know the GPU; what keeps it from being used is said on stderr.
+zero::ConnectOptions connect_options(const zero::Topology& topology, torch::Device device) {
+  zero::ConnectOptions options;
+  options.topology = topology;
+  if (device.is_cuda()) options.gpu = device.index();
+  options.log = [](zero::LogLevel level, std::string_view line) {
+    if (level < zero::LogLevel::kWarning) return;
+    std::fprintf(stderr, "minigpt: %s\n", std::string(line).c_str());
+  };
+  return options;
+}
+
 int run(int argc, char** argv) {
   const zero::Topology topology = zero::topology_from(zero::process_environment());
   const minigpt::ParsedFlags parsed = minigpt::parse_flags(argc, argv, topology.size);
   if (parsed.exit_code >= 0) return end_without_training(parsed, topology);
-  const auto comm = zero::connect({.topology = topology});
+  const torch::Device device = zero::choose_device(parsed.flags.device, topology.local_rank);
+  const auto comm = zero::connect(connect_options(topology, device));
   try {
-    minigpt::train(parsed.flags, topology.local_rank, comm);
+    minigpt::train(parsed.flags, device, comm);
   } catch (const zero::CommError&) {  // it has reached the others, or comes from them
     throw;
   } catch (const std::exception& error) {  // the others would hear only that this rank is gone

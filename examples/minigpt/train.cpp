@@ -273,9 +273,9 @@ class Training {
 
 }  // namespace
 
-void train(const Flags& flags, int local_rank, const std::shared_ptr<zero::Collective>& comm) {
+void train(const Flags& flags, torch::Device device,
+           const std::shared_ptr<zero::Collective>& comm) {
   at::set_num_threads(flags.threads);
-  const torch::Device device = zero::choose_device(flags.device, local_rank);
   if (!flags.share_device) zero::require_own_devices(device, *comm);
   Training(flags, device, comm).run();
 }

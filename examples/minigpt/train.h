@@ -1,5 +1,7 @@
 #pragma once
 
+#include <torch/types.h>
+
 #include <memory>
 
 #include "examples/minigpt/flags.h"
@@ -7,8 +9,8 @@
 
 namespace minigpt {
 
-/// Trains as the flags say, on all ranks of `comm`; `local_rank` is this one's number on its host,
-/// which chooses its GPU. Only rank 0 talks. Throws what libzero and LibTorch throw.
-void train(const Flags& flags, int local_rank, const std::shared_ptr<zero::Collective>& comm);
+/// Trains as the flags say, on all ranks of `comm`, this one on `device`. Only rank 0 talks. Throws
+/// what libzero and LibTorch throw.
+void train(const Flags& flags, torch::Device device, const std::shared_ptr<zero::Collective>& comm);
 
 }  // namespace minigpt

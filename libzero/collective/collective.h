@@ -92,6 +92,23 @@ class Collective {
   /// it is given after Work::wait() sees their results. Until the next call of this.
   virtual void follow_stream(void* /*stream*/) noexcept {}
 
+  /// Memory of this rank's GPU for buffers of many calls, of the kind that register_memory() is
+  /// good for; null where there is none of that kind. It is freed when nobody holds it any more,
+  /// which must not be before all calls that use it have been waited for. May outlive the
+  /// Collective.
+  virtual std::shared_ptr<void> device_memory(std::int64_t /*bytes*/) { return nullptr; }
+
+  /// Collective: a hint that until the token is gone buffers of many calls will lie in this memory,
+  /// part of a device_memory(), so that GPUs can reach into each other's. A call's buffers must
+  /// then lie in such memory on every rank or on none. Null, on every rank, where a rank cannot
+  /// have it or the backend makes no difference; calls work just the same. Drop the token before
+  /// the memory, on any thread, but not while a call is in flight that uses it; after a shutdown()
+  /// or the death of the Collective it means nothing. Where a call fails, other ranks may write to
+  /// such memory until they have heard of it. Throws where the Collective is dead or shut down.
+  virtual std::shared_ptr<void> register_memory(void* /*memory*/, std::int64_t /*bytes*/) {
+    return nullptr;
+  }
+
   /// in: size() slices of out.count elements, float32, bfloat16 or float16. out: float32.
   /// out[i] = (accumulate ? out[i] : +0) + in_0[i] + in_1[i] + ... in rank order, each term widened
   /// to fp32 first. The result does not depend on backend, segmentation or thread count. in and out

@@ -86,6 +86,12 @@ class Recorder final : public Collective {
   std::string_view backend() const noexcept override { return inner_->backend(); }
   bool takes_device_memory() const noexcept override { return inner_->takes_device_memory(); }
   void follow_stream(void* stream) noexcept override { inner_->follow_stream(stream); }
+  std::shared_ptr<void> device_memory(std::int64_t bytes) override {
+    return inner_->device_memory(bytes);
+  }
+  std::shared_ptr<void> register_memory(void* memory, std::int64_t bytes) override {
+    return inner_->register_memory(memory, bytes);
+  }
 
   WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) override {
     const CallHeader call =

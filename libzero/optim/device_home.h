@@ -2,6 +2,8 @@
 
 /// Everything of an optimizer that lies in the memory of a GPU.
 
+#include <ATen/ops/from_blob.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,15 +25,35 @@ struct DeviceHome {
              std::size_t sums)
       : lane(device, std::move(kernels), limit),
         state(lane, layout, states, comm.size()),
-        staging(lane.allocate(largest.bytes)),
+        staging(staging_of(comm, lane, largest.bytes)),
         payload(make_device_payload(comm, lane, largest)),
         norm(lane, sums) {}
+
+  /// Collective: tells the communicator of the memory that payload travels in.
+  void register_staging(Collective& comm) {
+    if (comm.size() > 1 && comm.takes_device_memory())
+      registration =
+          comm.register_memory(staging.data_ptr(), static_cast<std::int64_t>(staging.nbytes()));
+  }
 
   DeviceLane lane;  // the last to go: it waits for what the others began
   DeviceState state;
   at::Tensor staging;  ///< 1-D, uint8: what travels.
+  std::shared_ptr<void> registration;
   std::unique_ptr<DevicePayload> payload;
   DeviceNorm norm;
+
+ private:
+  /// Of the communicator's kind of memory, where it has one.
+  static at::Tensor staging_of(Collective& comm, DeviceLane& lane, std::int64_t bytes) {
+    std::shared_ptr<void> memory;
+    if (comm.size() > 1 && comm.takes_device_memory() && bytes > 0)
+      memory = comm.device_memory(bytes);
+    if (memory == nullptr) return lane.allocate(bytes);
+    const auto options = at::TensorOptions().dtype(at::kByte).device(lane.device());
+    return at::from_blob(
+        memory.get(), {bytes}, [memory](void*) {}, options, lane.device());
+  }
 };
 
 }  // namespace zero

@@ -20,7 +20,10 @@ DeviceLane::DeviceLane(c10::Device device, std::shared_ptr<const cuda::KernelApi
       stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
       native_(stream_.native_handle()),
       given_(device.type()),
-      done_(device.type()) {}
+      done_(device.type()) {
+  const c10::StreamGuard here(stream_);
+  check(kernels_->load(), "all, to be loaded");
+}
 
 DeviceLane::~DeviceLane() {
   comes_to_rest(stream_, limit_);

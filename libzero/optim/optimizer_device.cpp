@@ -55,6 +55,7 @@ std::unique_ptr<DeviceHome> Optimizer::Impl::make_home(
     make();
   } else {
     make_on_all(*comm_, "optimizer: making room on the GPU", make);
+    home->register_staging(*comm_);
   }
   return home;
 }

@@ -37,6 +37,8 @@ struct Call {
   bool epilogue = false;
   bool in_place = false;
   bool on_host = false;
+  bool in_registered = false;
+  bool out_registered = false;
   std::uint64_t seed = 0;
 };
 
@@ -58,6 +60,8 @@ Call random_call(Random& random, int size) {
   call.epilogue = below(random, 6) == 0;
   call.in_place = below(random, 2) == 0;
   call.on_host = below(random, 5) == 0;
+  call.in_registered = !call.on_host && below(random, 8) == 0;
+  call.out_registered = !call.on_host && below(random, 8) == 0;
   call.seed = random();
   if (call.operation == Operation::kAllReduce && below(random, 3) == 0) {
     call.dtype = DType::kInt64;
@@ -66,14 +70,24 @@ Call random_call(Random& random, int size) {
   return call;
 }
 
-/// Memory of either kind.
+/// Memory of any kind.
 class Bytes {
  public:
-  Bytes(bool on_host, int device, std::int64_t bytes)
+  Bytes(bool on_host, bool registered, Collective& comm, std::int64_t bytes)
       : bytes_(bytes), host_(on_host ? static_cast<std::size_t>(bytes) + 1 : 0) {
-    if (!on_host) device_ = std::make_unique<DeviceArray>(device, bytes + 1);
+    if (on_host) return;
+    if (registered) {
+      registered_ = comm.device_memory(bytes + 1);
+      token_ = comm.register_memory(registered_.get(), bytes + 1);
+      EXPECT_NE(token_, nullptr);
+    } else {
+      device_ = std::make_unique<DeviceArray>(comm.rank(), bytes + 1);
+    }
   }
-  char* get() { return device_ ? device_->as<char>() : host_.data(); }
+  char* get() {
+    if (registered_) return static_cast<char*>(registered_.get());
+    return device_ ? device_->as<char>() : host_.data();
+  }
   void fill(Random& random, DType dtype) {
     for (std::int64_t i = 0; i < bytes_; ++i) get()[i] = static_cast<char>(random());
     if (dtype == DType::kInt64) return;
@@ -91,6 +105,8 @@ class Bytes {
   std::int64_t bytes_;
   std::vector<char> host_;
   std::unique_ptr<DeviceArray> device_;
+  std::shared_ptr<void> registered_;
+  std::shared_ptr<void> token_;  // goes first
 };
 
 /// One call on one communicator, with its buffers.
@@ -98,8 +114,8 @@ class Run {
  public:
   Run(const Call& call, Collective& comm, bool on_host)
       : call_(call),
-        in_(on_host, comm.rank(), bytes_of_in(comm.size())),
-        out_(on_host, comm.rank(), bytes_of_out(comm.size())),
+        in_(on_host, call.in_registered, comm, bytes_of_in(comm.size())),
+        out_(on_host, call.out_registered, comm, bytes_of_out(comm.size())),
         squares_(static_cast<std::size_t>((call.count + kNormBlock - 1) / kNormBlock) + 1) {
     Random random(call.seed + static_cast<std::uint64_t>(comm.rank()));
     in_.fill(random, call.dtype);

@@ -49,6 +49,7 @@ Errors run(int size, milliseconds timeout = fault_test::kPatience,
            const fault_test::ThreadRanks& ranks = kRanks) {
   return ranks.run(size, timeout, [](Collective& comm) {
     use(comm);
+    comm.barrier("all are through")->wait();  // whoever is through hears of it in this
     comm.shutdown();
   });
 }
@@ -105,6 +106,7 @@ TEST(NcclTrouble, AFunctionThatFailsOnTheWayToTheHostIsNamedOnEveryRank) {
       {"cudaGetDevice", 1},
       {"cudaSetDevice", 1},
       {"cudaPointerGetAttributes", 3},  // of the output, the input, the squares
+      {"cudaMallocHost", 3},
       {"cudaMemcpyAsync", 3}};
   for (const auto& [name, most] : calls_of) {
     for (int nth = 1; nth <= most; ++nth) {
@@ -153,6 +155,25 @@ TEST(NcclTrouble, AKernelThatHangsIsNamedAtTheTimeoutOnEveryRank) {
   EXPECT_GE(Clock::now() - start, milliseconds(400));
   Weather::now().on_kernel(nullptr);
   EXPECT_THAT(run(3), Each(""));
+}
+
+/// CUDA's copy into memory that it does not know returns when all before it is done: never.
+TEST(NcclTrouble, AKernelThatHangsHoldsNobodyUpWhoseSumsOfSquaresGoToTheHost) {
+  Weather::now().reset(false);
+  Weather::now().on_kernel([](int, std::int64_t) { return -1; });
+  const auto start = Clock::now();
+  std::vector<std::vector<double>> squares(2, std::vector<double>(4, -1.0));
+  const Errors errors = kRanks.run(2, milliseconds(400), [&](Collective& comm) {
+    const DeviceArray in(comm.rank(), 2 * 256 * 4), out(comm.rank(), 256 * 4);
+    comm.reduce_scatter(
+            {in.as<float>(), 2 * 256, DType::kFloat32}, {out.as<float>(), 256, DType::kFloat32},
+            {false, nullptr, "squares", squares[static_cast<std::size_t>(comm.rank())].data()})
+        ->wait();
+  });
+  EXPECT_THAT(errors,
+              Each(AllOf(StartsWith("CommError"), HasSubstr("fell silent"), HasSubstr("400 ms"))));
+  EXPECT_LT(Clock::now() - start, milliseconds(5000));
+  EXPECT_EQ(squares, std::vector<std::vector<double>>(2, std::vector<double>(4, -1.0)));
 }
 
 /// Only one rank launches less than the others: NCCL does not come back from its launch.

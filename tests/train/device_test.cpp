@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
+#include "backends/rendezvous/topology.h"
 #include "libzero/base/error.h"
 #include "tests/optim/ranks.h"
 
@@ -43,6 +47,26 @@ TEST(Device, EachRankOfAHostGetsTheGpuOfItsNumber) {
   EXPECT_EQ(choose_device("cuda", 0, eight).str(), "cuda:0");
   EXPECT_EQ(choose_device("cuda", 7, eight).str(), "cuda:7");
   EXPECT_EQ(choose_device("auto", 5, eight).str(), "cuda:5");
+}
+
+/// `zero run -n 8` sets these, as torchrun does.
+TEST(Device, TheLaunchersLocalRankLeadsToAGpuForEachRank) {
+  std::set<std::string> gpus;
+  for (int rank = 0; rank < 8; ++rank) {
+    const std::map<std::string, std::string> variables{
+        {"RANK", std::to_string(rank)},       {"WORLD_SIZE", "8"},
+        {"LOCAL_RANK", std::to_string(rank)}, {"LOCAL_WORLD_SIZE", "8"},
+        {"MASTER_ADDR", "127.0.0.1"},         {"MASTER_PORT", "29500"}};
+    const Topology topology =
+        topology_from([&](const std::string& name) -> std::optional<std::string> {
+          const auto found = variables.find(name);
+          return found == variables.end() ? std::nullopt : std::optional(found->second);
+        });
+    const c10::Device device = choose_device("cuda", topology.local_rank, eight);
+    EXPECT_EQ(device.index(), rank);
+    gpus.insert(device.str());
+  }
+  EXPECT_EQ(gpus.size(), 8u);
 }
 
 TEST(Device, ARankThatSeesOneGpuTakesIt) {

@@ -123,6 +123,9 @@ struct SumExactly {
 };
 
 struct KernelApi {
+  /// Brings all kernels onto this thread's present device. CUDA does it at a kernel's first launch
+  /// otherwise, and may wait for the whole device then: for a collective that waits for others.
+  int (*load)() = nullptr;
   int (*ordered_sum)(const OrderedSum* args, Stream stream) = nullptr;
   int (*ordered_reduce)(const OrderedReduce* args, Stream stream) = nullptr;
   int (*cast)(const Cast* args, Stream stream) = nullptr;

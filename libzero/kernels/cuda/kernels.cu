@@ -201,13 +201,45 @@ int adamw(const AdamWStep* args, Stream stream) {
   }));
 }
 
+template <class Kernel>
+void load_kernel(Kernel* kernel, int& error) {
+  cudaFuncAttributes attributes;
+  const int answer = static_cast<int>(cudaFuncGetAttributes(&attributes, kernel));
+  if (error == 0) error = answer;
+}
+
+int load() {
+  forget_errors();
+  int error = 0;
+  load_kernel(&reduce_int64_kernel, error);
+  load_kernel(&prepare_kernel, error);
+  load_kernel(&average_kernel, error);
+  load_kernel(&sum_exactly_kernel, error);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    with_element(dtype, [&](auto one) {
+      using One = decltype(one);
+      load_kernel(&sum_kernel<One>, error);
+      load_kernel(&reduce_kernel<One>, error);
+      for (const DType second : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+        with_element(second, [&](auto other) {
+          using Other = decltype(other);
+          load_kernel(&cast_kernel<One, Other>, error);
+          load_kernel(&adamw_kernel<One, Other>, error);
+          load_kernel(&sgd_kernel<One, Other>, error);
+        });
+      }
+    });
+  }
+  return error;
+}
+
 }  // namespace
 }  // namespace zero::cuda
 
 extern "C" __attribute__((visibility("default"))) std::int32_t zero_cuda_kernels(
     zero::cuda::KernelApi* api) {
-  *api = {&zero::cuda::ordered_sum,  &zero::cuda::ordered_reduce, &zero::cuda::cast,
-          &zero::cuda::prepare_step, &zero::cuda::adamw,          &zero::cuda::sgd,
-          &zero::cuda::average,      &zero::cuda::sum_exactly};
+  *api = {&zero::cuda::load, &zero::cuda::ordered_sum,  &zero::cuda::ordered_reduce,
+          &zero::cuda::cast, &zero::cuda::prepare_step, &zero::cuda::adamw,
+          &zero::cuda::sgd,  &zero::cuda::average,      &zero::cuda::sum_exactly};
   return zero::cuda::kKernelsVersion;
 }

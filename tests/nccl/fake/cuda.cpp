@@ -1,6 +1,7 @@
 // The fake CUDA runtime: device memory is the host's, everything asynchronous really happens later.
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "tests/nccl/fake/addresses.h"
+#include "tests/nccl/fake/apis.h"
 #include "tests/nccl/fake/streams.h"
 #include "tests/nccl/fake/weather.h"
 
@@ -41,10 +43,16 @@ struct FakeEvent {
   std::shared_ptr<Mark> mark;
 };
 
+struct Allocation {
+  std::size_t bytes = 0;
+  int device = 0;
+  bool is_pinned = false;  // the host's
+};
+
 /// All that is alive.
 struct Registry {
   std::mutex mutex;
-  std::map<const char*, std::pair<std::size_t, int>> memory;  // size, device
+  std::map<const char*, Allocation> memory;
   std::set<FakeStream*> streams;
 
   static Registry& get() {
@@ -84,22 +92,35 @@ int set_device(int device) {
   return 0;
 }
 
-int fake_malloc(void** memory, std::size_t bytes) {
-  ZERO_FAKE_CALL("cudaMalloc");
+int allocate(void** memory, std::size_t bytes, bool is_pinned) {
   *memory = std::aligned_alloc(256, (bytes + 256) / 256 * 256);
   Registry& registry = Registry::get();
   const std::lock_guard lock(registry.mutex);
-  registry.memory[static_cast<char*>(*memory)] = {bytes, current_device()};
+  registry.memory[static_cast<char*>(*memory)] = {bytes, current_device(), is_pinned};
   return 0;
 }
 
-/// The real one waits for the whole device.
-int fake_free(void* memory) {
-  ZERO_FAKE_CALL("cudaFree");
+int device_get_pci_bus_id(char* text, int length, int device) {
+  ZERO_FAKE_CALL("cudaDeviceGetPCIBusId");
+  if (device < 0 || device >= kFakeDevices) return 101;
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
+  return 0;
+}
+
+int fake_malloc(void** memory, std::size_t bytes) {
+  ZERO_FAKE_CALL("cudaMalloc");
+  return allocate(memory, bytes, false);
+}
+
+/// The real ones wait for the whole device.
+int deallocate(void* memory, const char* function) {
+  if (is_registered(memory)) {
+    Weather::now().broke_rule(std::string(function) + " of memory that NCCL still knows");
+  }
   Registry& registry = Registry::get();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
   std::unique_lock lock(registry.mutex);
-  const int device = registry.memory.at(static_cast<char*>(memory)).second;
+  const int device = registry.memory.at(static_cast<char*>(memory)).device;
   const auto busy = [&] {
     for (FakeStream* stream : registry.streams) {
       if (stream->device() == device && !stream->idle()) return true;
@@ -108,7 +129,7 @@ int fake_free(void* memory) {
   };
   while (busy()) {
     if (std::chrono::steady_clock::now() > until) {
-      Weather::now().broke_rule("cudaFree while the device hangs");
+      Weather::now().broke_rule(std::string(function) + " while the device hangs");
       return 0;  // leaked
     }
     lock.unlock();
@@ -120,19 +141,39 @@ int fake_free(void* memory) {
   return 0;
 }
 
+int fake_free(void* memory) {
+  ZERO_FAKE_CALL("cudaFree");
+  return deallocate(memory, "cudaFree");
+}
+
+int malloc_host(void** memory, std::size_t bytes) {
+  ZERO_FAKE_CALL("cudaMallocHost");
+  return allocate(memory, bytes, true);
+}
+
+int free_host(void* memory) {
+  ZERO_FAKE_CALL("cudaFreeHost");
+  return deallocate(memory, "cudaFreeHost");
+}
+
+/// Null where nobody has allocated it.
+const Allocation* find_allocation(Registry& registry, const void* memory) {
+  const auto* const byte = static_cast<const char*>(memory);
+  auto after = registry.memory.upper_bound(byte);
+  if (after == registry.memory.begin()) return nullptr;
+  const auto& [begin, allocation] = *std::prev(after);
+  return byte < begin + allocation.bytes ? &allocation : nullptr;
+}
+
 int pointer_get_attributes(nccl::CudaPointerAttributes* attributes, const void* memory) {
   ZERO_FAKE_CALL("cudaPointerGetAttributes");
   *attributes = {};
   Registry& registry = Registry::get();
   const std::lock_guard lock(registry.mutex);
-  auto after = registry.memory.upper_bound(static_cast<const char*>(memory));
-  if (after != registry.memory.begin()) {
-    const auto& [begin, size_and_device] = *std::prev(after);
-    if (static_cast<const char*>(memory) < begin + size_and_device.first) {
-      attributes->type = nccl::kCudaMemoryDevice;
-      attributes->device = size_and_device.second;
-      return 0;
-    }
+  if (const Allocation* const allocation = find_allocation(registry, memory)) {
+    attributes->type = allocation->is_pinned ? nccl::kCudaMemoryHost : nccl::kCudaMemoryDevice;
+    attributes->device = allocation->device;
+    return 0;
   }
   if (behind(memory) != memory) {
     attributes->type = nccl::kCudaMemoryDevice;
@@ -146,11 +187,23 @@ int pointer_get_attributes(nccl::CudaPointerAttributes* attributes, const void* 
   return 0;
 }
 
+bool is_pageable(const void* memory) {
+  if (Weather::now().all_is_device_memory() || behind(memory) != memory) return false;
+  Registry& registry = Registry::get();
+  const std::lock_guard lock(registry.mutex);
+  return find_allocation(registry, memory) == nullptr;
+}
+
+/// Returns when all is done where it writes memory that nobody has told CUDA of.
 int memcpy_async(void* to, const void* from, std::size_t bytes, int kind, CudaStream stream) {
   ZERO_FAKE_CALL("cudaMemcpyAsync");
   if (kind != nccl::kCudaMemcpyDefault) return kInvalidValue;
-  FakeStream::of(stream).put(
-      [to = behind(to), from = behind(from), bytes] { std::memcpy(to, from, bytes); });
+  const auto mark = std::make_shared<Mark>();
+  FakeStream::of(stream).put([to = behind(to), from = behind(from), bytes, mark] {
+    std::memcpy(to, from, bytes);
+    mark->set();
+  });
+  if (is_pageable(to)) mark->wait();
   return 0;
 }
 
@@ -311,8 +364,11 @@ nccl::CudaApi fake_cuda() {
   api.get_device_count = get_device_count;
   api.get_device = get_device;
   api.set_device = set_device;
+  api.device_get_pci_bus_id = device_get_pci_bus_id;
   api.malloc = fake_malloc;
   api.free = fake_free;
+  api.malloc_host = malloc_host;
+  api.free_host = free_host;
   api.pointer_get_attributes = pointer_get_attributes;
   api.memcpy_async = memcpy_async;
   api.stream_create_with_flags = stream_create_with_flags;

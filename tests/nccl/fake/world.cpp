@@ -10,11 +10,6 @@
 namespace zero::nccl_test {
 namespace {
 
-std::size_t size_of_nccl(int dtype) {
-  if (dtype == nccl::kNcclUint8) return 1;
-  return dtype == nccl::kNcclFloat32 ? 4 : 2;
-}
-
 /// a + b, rounded to the type: what NCCL does, unlike libzero's sums.
 void add_rounded(void* a, const void* b, std::size_t count, int dtype) {
   auto* const wide = static_cast<float*>(a);
@@ -63,7 +58,14 @@ class Kernel {
   }
   std::string name(const Operation& operation, const char* what) const {
     return std::string(what) + " " + std::to_string(number_) + " " +
-           std::to_string(operation.dtype);
+           std::to_string(operation.dtype) + in_words(operation.in_is_registered) +
+           in_words(operation.out_is_registered);
+  }
+  static const char* in_words(bool is_registered) {
+    return is_registered ? " (registered)" : " (not registered)";
+  }
+  static std::string sending(bool is_registered) {
+    return std::string("send") + in_words(is_registered);
   }
   static const char* at(const void* data, std::size_t bytes) {
     return static_cast<const char*>(data) + bytes;
@@ -83,7 +85,7 @@ class Kernel {
   void send(const Operation& operation) {
     const std::size_t bytes = bytes_of(operation);
     if (operation.kind == Operation::Kind::kSend) {
-      return post(operation.peer, "send", operation.in, bytes);
+      return post(operation.peer, sending(operation.in_is_registered), operation.in, bytes);
     }
     for (int to = 0; to < size(); ++to) {
       const std::size_t slice = static_cast<std::size_t>(to) * bytes;
@@ -102,7 +104,7 @@ class Kernel {
     const std::size_t bytes = bytes_of(operation);
     const bool own = from == comm_.rank;
     if (operation.kind == Operation::Kind::kRecv && operation.peer == from) {
-      return fetch(from, "send", operation.out, bytes);
+      return fetch(from, sending(operation.out_is_registered), operation.out, bytes);
     }
     if (operation.kind == Operation::Kind::kBroadcast && operation.peer == from && !own) {
       return fetch(from, name(operation, "broadcast"), operation.out, bytes);
@@ -146,6 +148,11 @@ void hang(FakeComm& comm) {
 }
 
 }  // namespace
+
+std::size_t size_of_nccl(int dtype) {
+  if (dtype == nccl::kNcclUint8) return 1;
+  return dtype == nccl::kNcclFloat32 ? 4 : 2;
+}
 
 void World::send(int from, int to, const Parcel& parcel) {
   const std::lock_guard lock(mutex_);

@@ -67,6 +67,9 @@ struct Operation {
   std::size_t count = 0;
   int dtype = 0;
   int peer = 0;  ///< Or the root.
+  /// Whether this communicator was told of the memory. Both ends must be alike.
+  bool in_is_registered = false;
+  bool out_is_registered = false;
 };
 
 /// One rank.
@@ -87,6 +90,9 @@ struct FakeComm {
   int running = 0;  // kernels
   std::int64_t kernels = 0;
 };
+
+/// Bytes of an element.
+std::size_t size_of_nccl(int dtype);
 
 /// Runs on the stream's thread.
 void run_kernel(FakeComm& comm, const std::vector<Operation>& operations, std::int64_t number);

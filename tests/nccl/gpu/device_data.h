@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/nccl/device.h"
@@ -51,10 +53,14 @@ class Lane {
 template <class T>
 class DeviceData {
  public:
-  DeviceData(Lane& lane, const std::vector<T>& values)
-      : lane_(lane),
-        count_(values.size()),
-        memory_(lane.apis(), static_cast<std::int64_t>(values.size() * sizeof(T)) + 1) {
+  /// In memory of its own, or in `memory`, which must be as large.
+  DeviceData(Lane& lane, const std::vector<T>& values, std::shared_ptr<void> memory = nullptr)
+      : lane_(lane), count_(values.size()), memory_(std::move(memory)) {
+    const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
+    if (!memory_) {
+      const auto own = std::make_shared<nccl::DeviceMemory>(lane.apis(), bytes + 1);
+      memory_ = std::shared_ptr<void>(own, own->get());
+    }
     lane_.copy(memory_.get(), values.data(), count_ * sizeof(T));
   }
 
@@ -69,7 +75,7 @@ class DeviceData {
  private:
   Lane& lane_;
   std::size_t count_;
-  nccl::DeviceMemory memory_;
+  std::shared_ptr<void> memory_;
 };
 
 }  // namespace zero::gpu_check

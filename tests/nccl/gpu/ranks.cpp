@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -24,16 +25,22 @@ struct Results {
   Measured reduce_scatter, all_gather, all_reduce, broadcast;
 };
 
+struct World {
+  int size = 1;
+  bool deterministic = true;
+  bool registered = false;
+};
+
 /// One rank: the same calls over NCCL and over `threads`, compared; then timed.
 class RankCheck {
  public:
   RankCheck(const std::shared_ptr<const nccl::Apis>& apis, Collective& comm, Collective& reference,
-            const Settings& settings)
-      : lane_(apis), comm_(comm), reference_(reference), settings_(settings) {}
+            const Settings& settings, const World& world)
+      : lane_(apis), comm_(comm), reference_(reference), settings_(settings), world_(world) {}
 
-  Results run(bool compare_sums) {
+  Results run() {
     Results results;
-    results.reduce_scatter.right = !compare_sums || sums_are_right();
+    results.reduce_scatter.right = !world_.deterministic || sums_are_right();
     results.all_gather.right = gathers_right();
     results.all_reduce.right = totals_are_right();
     results.broadcast.right = copies_right();
@@ -47,7 +54,7 @@ class RankCheck {
   bool sums_are_right() {
     const auto given = as_type(values(kCompared * comm_.size(), seed()), DType::kBFloat16);
     std::vector<float> expected(kCompared);
-    const DeviceData<std::byte> in(lane_, given);
+    const DeviceData<std::byte> in(lane_, given, place(given.size()));
     const DeviceData<float> out(lane_, expected);
     const std::int64_t all = kCompared * comm_.size();
     reference_
@@ -65,8 +72,8 @@ class RankCheck {
   bool gathers_right() {
     const auto given = values(kCompared, seed());
     std::vector<float> expected(static_cast<std::size_t>(kCompared * comm_.size()));
-    const DeviceData<float> in(lane_, given);
-    const DeviceData<float> out(lane_, expected);
+    const DeviceData<float> in(lane_, given, place(given.size() * 4));
+    const DeviceData<float> out(lane_, expected, place(expected.size() * 4));
     const auto all = static_cast<std::int64_t>(expected.size());
     reference_
         .all_gather({given.data(), kCompared, DType::kFloat32},
@@ -92,14 +99,14 @@ class RankCheck {
   }
 
   bool total_is_right(std::vector<std::byte> expected, DType dtype, ReduceOp op) {
-    const DeviceData<std::byte> data(lane_, expected);
+    const DeviceData<std::byte> data(lane_, expected, place(expected.size()));
     reference_.all_reduce({expected.data(), kCompared, dtype}, op, "")->wait();
     comm_.all_reduce({data.get(), kCompared, dtype}, op, "")->wait();
     return data.read() == expected;
   }
 
   bool copies_right() {
-    const DeviceData<float> data(lane_, values(kCompared, seed()));
+    const DeviceData<float> data(lane_, values(kCompared, seed()), place(kCompared * 4));
     const int root = comm_.size() - 1;
     comm_.broadcast({data.get(), kCompared, DType::kFloat32}, root, "")->wait();
     return data.read() == values(kCompared, 100 + static_cast<std::uint64_t>(root));
@@ -108,9 +115,11 @@ class RankCheck {
   void time(Results& results) {
     const std::int64_t slice = std::max<std::int64_t>(settings_.elements / comm_.size(), 1);
     const std::int64_t all = slice * comm_.size();
-    const nccl::DeviceMemory whole(lane_.apis(), all * 2);
+    const DeviceData<std::byte> whole(lane_,
+                                      std::vector<std::byte>(static_cast<std::size_t>(all * 2)),
+                                      place(static_cast<std::size_t>(all * 2)));
     const nccl::DeviceMemory sums(lane_.apis(), slice * 4);
-    char* const own = static_cast<char*>(whole.get()) + comm_.rank() * slice * 2;
+    std::byte* const own = whole.get() + comm_.rank() * slice * 2;
     results.reduce_scatter.seconds = time([&] {
       return comm_.reduce_scatter({whole.get(), all, DType::kBFloat16},
                                   {sums.get(), slice, DType::kFloat32}, {});
@@ -138,10 +147,26 @@ class RankCheck {
     return elapsed.count() / settings_.rounds;
   }
 
+  /// Collective. Memory that NCCL was told of, where this world is one of such memory; or none.
+  std::shared_ptr<void> place(std::size_t bytes) {
+    if (!world_.registered) return nullptr;
+    struct Registered {
+      std::shared_ptr<void> memory;
+      std::shared_ptr<void> token;  // goes first
+    };
+    const auto length = static_cast<std::int64_t>(bytes);
+    const auto registered = std::make_shared<Registered>();
+    registered->memory = comm_.device_memory(length);
+    registered->token = comm_.register_memory(registered->memory.get(), length);
+    if (!registered->token) throw std::runtime_error("NCCL does not register its own memory");
+    return {registered, registered->memory.get()};
+  }
+
   Lane lane_;
   Collective& comm_;
   Collective& reference_;
   const Settings& settings_;
+  const World& world_;
 };
 
 /// The slowest rank counts; all must be right.
@@ -150,8 +175,9 @@ void merge(Measured& all, const Measured& one) {
   all.right = all.right && one.right;
 }
 
-Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings& settings, int size,
-                  bool deterministic) {
+Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings& settings,
+                  const World& world) {
+  const int size = world.size;
   const auto controls = make_threads(size, kTimeout);
   const auto references = make_threads(size, kTimeout);
   const auto store = make_memory_store();
@@ -170,9 +196,9 @@ Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings&
         options.store = store;
         options.device = rank;
         options.timeout = kTimeout;
-        options.deterministic = deterministic;
+        options.deterministic = world.deterministic;
         const auto comm = nccl::join(std::move(options));
-        const Results mine = RankCheck(apis, *comm, *references[r], settings).run(deterministic);
+        const Results mine = RankCheck(apis, *comm, *references[r], settings, world).run();
         comm->shutdown();
         references[r]->shutdown();
         const std::lock_guard lock(mutex);
@@ -204,8 +230,8 @@ void check_ranks(const std::shared_ptr<const nccl::Apis>& apis, const Settings& 
     const double bytes =
         static_cast<double>(std::max<std::int64_t>(settings.elements / size, 1) * size) * 2;
     const std::string tail = ", world " + std::to_string(size);
-    const Results ordered = run_world(apis, settings, size, true);
-    const Results native = run_world(apis, settings, size, false);
+    const Results ordered = run_world(apis, settings, {size, true, false});
+    const Results native = run_world(apis, settings, {size, false, false});
     table.add("reduce_scatter in rank order" + tail, bytes, ordered.reduce_scatter.seconds,
               ordered.reduce_scatter.right);
     table.add("reduce_scatter in NCCL's order" + tail, bytes, native.reduce_scatter.seconds,
@@ -213,6 +239,14 @@ void check_ranks(const std::shared_ptr<const nccl::Apis>& apis, const Settings& 
     table.add("all_gather" + tail, bytes, ordered.all_gather.seconds, ordered.all_gather.right);
     table.add("all_reduce" + tail, bytes, ordered.all_reduce.seconds, ordered.all_reduce.right);
     table.add("broadcast" + tail, bytes, ordered.broadcast.seconds, ordered.broadcast.right);
+    if (size == 1) continue;
+    const Results told = run_world(apis, settings, {size, true, true});
+    const std::string how = ", registered" + tail;
+    table.add("reduce_scatter in rank order" + how, bytes, told.reduce_scatter.seconds,
+              told.reduce_scatter.right);
+    table.add("all_gather" + how, bytes, told.all_gather.seconds, told.all_gather.right);
+    table.add("all_reduce" + how, bytes, told.all_reduce.seconds, told.all_reduce.right);
+    table.add("broadcast" + how, bytes, told.broadcast.seconds, told.broadcast.right);
   }
 }
 
