@@ -193,7 +193,7 @@ TEST(MemoryEstimates, OfADiskAreItsBytesButForPagesAndABoundOfWhatPassesThrough)
       SCOPED_TRACE(rule.name + " stage " + std::to_string(stage));
       on_ranks(2, [&](const std::shared_ptr<Collective>& comm) {
         ToyModel model(torch::kBFloat16, 512);
-        const auto options = toy_options(stage).ema(rule.ema).offload(
+        const auto options = Options().stage(stage).bucket_bytes(4096).ema(rule.ema).offload(
             Offload::kDisk(std::filesystem::temp_directory_path().string()));
         Optimizer optimizer(*model, rule.options(0.1, 0.01), options, comm);
         if (comm->rank() == 0) {
