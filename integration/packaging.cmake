@@ -88,7 +88,16 @@ if(LIBZERO_INSTALL)
       COMMAND ${CMAKE_COMMAND}
         -DBUILD=${PROJECT_BINARY_DIR} -DCPACK=${CMAKE_CPACK_COMMAND} -DOUTPUT=${PROJECT_BINARY_DIR}/packages_test
         -DVERSION=${PROJECT_VERSION} -P ${CMAKE_CURRENT_SOURCE_DIR}/check_debs.cmake)
-    set_tests_properties(packaging.debs PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
+    set_tests_properties(packaging.debs PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: " FIXTURES_SETUP debs)
+    find_program(DPKG_DEB dpkg-deb)
+    find_program(DPKG_SHLIBDEPS dpkg-shlibdeps)
+    if(DPKG_DEB AND DPKG_SHLIBDEPS)
+      zero_consumer_test(debs without_torch
+        -DCMAKE_PREFIX_PATH=${PROJECT_BINARY_DIR}/packages_test/dev${CMAKE_INSTALL_PREFIX} -DLIBZERO_SOURCE=)
+      set_tests_properties(packaging.debs.without_torch PROPERTIES FIXTURES_REQUIRED debs)
+    else()
+      message(STATUS "integration: nobody builds against the Debian package: there is no dpkg-deb or no dpkg-shlibdeps")
+    endif()
   else()
     message(STATUS "integration: no test of the Debian packages without the command, or with a sanitizer in it")
   endif()

@@ -184,6 +184,12 @@ TEST(Diff, OfADamagedOneIsANo) {
   expect_one_complaint(zero({"diff", golden_root(), root}), 1, "common.h5");
 }
 
+TEST(Version, NamesTheLibrariesOfCheckpoints) {
+  const Result result = zero({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\nHDF5 1."), HasSubstr("\nxxHash 0.")));
+}
+
 TEST(Export, WritesWholeParametersAndOverwritesNothing) {
   Folder folder;
   const std::string out = folder / "model.safetensors";
