@@ -27,11 +27,11 @@ Examples:
   zero estimate --model runs/a --world 1..8 --optimizer sgd --momentum
   zero estimate --layers 12 --hidden 768 --heads 12 --vocabulary 50257 --context 1024 --world 1..8
 
-FILE is a model in JSON (docs/memory.md), DIR a checkpoint or a root of several. What the optimizer
-holds is exact; gradients that wait are a bound; activations go by the formulas for a decoder in the
-shape of GPT-2. A checkpoint says which optimizer it is of, and whether there is an average of the
-weights. Neither LibTorch itself, nor a GPU's context, nor the communication's buffers are in
-it. Sizes count 1024, --params counts 1000.
+FILE is a model in JSON (docs/memory.md), DIR a checkpoint or a root of several, which says itself
+whose moments it holds, and whether an average of the weights. What the optimizer holds is exact;
+gradients that wait are a bound; activations go by the formulas for a decoder in the shape of GPT-2.
+Neither LibTorch itself, nor a GPU's context, nor the communication's buffers are in it. Sizes count
+1024, --params counts 1000.
 
 Exit code: 0 shown; 1 nothing fits in --gpu-memory, or the model's description is damaged; 2 wrong
 usage; 3 a file cannot be read.)"};

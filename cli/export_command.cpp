@@ -29,8 +29,9 @@ Examples:
 DIR is a checkpoint's directory, or a root, whose newest checkpoint is meant. OUT is a new file:
 nothing is overwritten. It is HDF5 if its name ends in .h5 or .hdf5, otherwise safetensors.
 Parameters and buffers are written whole, under their names, in their own dtypes unless --dtype says
-otherwise. With --ema trainable ones are the average of the weights that training kept. With several files, OUT model.safetensors becomes
-model-00001-of-00003.safetensors and so on, and model.safetensors.index.json.
+otherwise. With --ema trainable ones are the average of the weights that training kept. With several
+files, OUT model.safetensors becomes model-00001-of-00003.safetensors and so on, and
+model.safetensors.index.json.
 
 Exit code: 0 done; 1 the checkpoint is damaged, or has no average; 2 wrong usage, or OUT exists; 3 there is no
 checkpoint, or files cannot be read or written; 128 + signal when stopped: there is no OUT then.)"};
