@@ -44,7 +44,8 @@ struct ConnectOptions {
 /// libcudart.so; libzero's kernels for GPUs are looked for like a plug-in.
 ///
 /// Plug-ins (libzero_gloo.so) are looked for in the folders of ZERO_PLUGIN_PATH (separated by ':'),
-/// beside the program, in ../lib of it, and where libzero was installed or built. Where rank 0
+/// beside the program, in ../lib of it, where libzero was configured to be installed, and where the
+/// program's own shared libraries are looked for (LD_LIBRARY_PATH, RUNPATH). Where rank 0
 /// serves the store, its communicator keeps it alive; destroying that waits for ranks that still
 /// use the store, at most 10 s.
 std::shared_ptr<Collective> connect(const ConnectOptions& options = {});

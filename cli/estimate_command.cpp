@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -23,12 +24,14 @@ constexpr CommandTexts kTexts = {
     "[OPTIONS] (--model FILE|DIR | --params N | --layers L --hidden H ...)", R"(
 Examples:
   zero estimate --params 7B --world 8..512 --stage all --precision bf16 --gpu-memory 80G
+  zero estimate --model runs/a --world 1..8 --optimizer sgd --momentum
   zero estimate --layers 12 --hidden 768 --heads 12 --vocabulary 50257 --context 1024 --world 1..8
 
-FILE is a model in JSON (docs/memory.md), DIR a checkpoint or a root of several. What the optimizer
-holds is exact; gradients that wait are a bound; activations go by the formulas for a decoder in the
-shape of GPT-2. Neither LibTorch itself, nor a GPU's context, nor the communication's buffers are in
-it. Sizes count 1024, --params counts 1000.
+FILE is a model in JSON (docs/memory.md), DIR a checkpoint or a root of several, which says itself
+whose moments it holds, and whether an average of the weights. What the optimizer holds is exact;
+gradients that wait are a bound; activations go by the formulas for a decoder in the shape of GPT-2.
+Neither LibTorch itself, nor a GPU's context, nor the communication's buffers are in it. Sizes count
+1024, --params counts 1000.
 
 Exit code: 0 shown; 1 nothing fits in --gpu-memory, or the model's description is damaged; 2 wrong
 usage; 3 a file cannot be read.)"};
@@ -40,6 +43,9 @@ struct EstimateOptions {
   std::string stage = "all";
   std::string precision;
   std::string wire;
+  std::string optimizer;  // empty: the checkpoint's, or AdamW
+  bool momentum = false;
+  bool ema = false;
   std::string offload = "none";
   std::uint64_t limit = 0;
   Transformer shape;
@@ -65,7 +71,7 @@ Model model_of(const EstimateOptions& options) {
                "--model and --params contradict each other; choose one");
   Model model;
   if (std::filesystem::is_directory(options.model)) {
-    model.parameters = parameters_of_checkpoint(options.model);
+    model = model_of_checkpoint(options.model);
   } else if (!options.model.empty()) {
     model = read_model_file(options.model);
   }
@@ -85,6 +91,18 @@ Model model_of(const EstimateOptions& options) {
     model.parameters = transformer_parameters(shape, DType::kFloat32);
   }
   return model;
+}
+
+/// The command line's rule replaces the checkpoint's; an average is kept if either says so.
+KeptState kept_of(const EstimateOptions& options, const Model& model) {
+  KeptState kept = model.kept.value_or(KeptState{});
+  if (!options.optimizer.empty()) {
+    kept.rule = options.optimizer == "sgd" ? "SGD" : "AdamW";
+    kept.momentum = false;
+  }
+  kept.momentum = kept.momentum || options.momentum;
+  kept.ema = kept.ema || options.ema;
+  return kept;
 }
 
 void convert(std::vector<ParameterSpec>& rows, const std::string& precision) {
@@ -116,6 +134,26 @@ bool has_shape(const Transformer& shape, const ActivationOptions& options) {
          (shape.context > 0 || options.sequence > 0);
 }
 
+void require_sequence_fits(const Transformer& shape, const ActivationOptions& options) {
+  ZERO_REQUIRE(shape.context == 0 || options.sequence <= shape.context,
+               "--sequence must not be longer than the model's context, its --context: " +
+                   std::to_string(options.sequence) + " and " + std::to_string(shape.context));
+}
+
+std::optional<ActivationMemory> activations_of(const EstimateOptions& options,
+                                               const Transformer& shape,
+                                               std::int64_t element_bytes) {
+  require_sequence_fits(shape, options.activations);
+  ActivationOptions activations = options.activations;
+  activations.element_bytes = element_bytes;
+  activations.dropout = !options.no_dropout;
+  activations.recompute = options.recompute == "layers"      ? Recompute::kLayers
+                          : options.recompute == "attention" ? Recompute::kAttention
+                                                             : Recompute::kNone;
+  if (!has_shape(shape, activations)) return std::nullopt;
+  return estimate_activations(shape, activations);
+}
+
 std::vector<int> stages_of(const std::string& text) {
   return text == "all" ? std::vector<int>{0, 1, 2} : std::vector<int>{text[0] - '0'};
 }
@@ -127,20 +165,16 @@ EstimateReport report_of(const EstimateOptions& options) {
   ZERO_REQUIRE(worlds, "--world must be 1 to 65536: 8, 2,4,6 or 8..512, which doubles: '" +
                            options.worlds + "'");
   EstimateReport report;
-  ActivationOptions activations = options.activations;
-  describe_model(model.parameters, report, activations.element_bytes);
-  activations.dropout = !options.no_dropout;
-  activations.recompute = options.recompute == "layers"      ? Recompute::kLayers
-                          : options.recompute == "attention" ? Recompute::kAttention
-                                                             : Recompute::kNone;
-  if (has_shape(model.shape, activations)) {
-    report.activations = estimate_activations(model.shape, activations);
-  }
+  std::int64_t element_bytes = 0;
+  describe_model(model.parameters, report, element_bytes);
+  report.activations = activations_of(options, model.shape, element_bytes);
+  report.kept = kept_of(options, model);
   if (options.limit > 0) {
     report.limit = static_cast<std::int64_t>(std::min(options.limit, std::uint64_t{1} << 62));
   }
   report.state = options.offload == "none" ? "beside" : options.offload;
   MemoryOptions memory;
+  memory.kept = report.kept.kinds();
   memory.state = options.offload == "disk"   ? StatePlace::kDisk
                  : options.offload == "host" ? StatePlace::kHost
                                              : StatePlace::kBeside;
@@ -199,6 +233,10 @@ Command add_estimate_command(CLI::App& app) {
          "Of parameters: fp32, bf16, fp16 (default: the model's, fp32)");
   choice("--wire", options->wire, {"fp32", "bf16"},
          "Of gradients between ranks: fp32, bf16 (default: the parameters')");
+  choice("--optimizer", options->optimizer, {"adamw", "sgd"},
+         "Whose moments: adamw, sgd (default: the checkpoint's, adamw)");
+  parser->add_flag("--momentum", options->momentum, "SGD keeps a momentum buffer");
+  parser->add_flag("--ema", options->ema, "An average of the weights is kept");
   choice("--offload", options->offload, {"none", "host", "disk"},
          "Where masters and moments lie: none (default), host (of a GPU), disk");
   choice("--recompute", options->recompute, {"none", "attention", "layers"},

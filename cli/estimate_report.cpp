@@ -41,6 +41,34 @@ Table::Column number_column(const char* title) {
   return {title, Table::Align::kRight};
 }
 
+std::vector<Table::Column> columns_of(const EstimateReport& report) {
+  std::vector<Table::Column> columns;
+  for (const char* title : {"stage", "ranks", "parameters", "gradients", "accumulator", "master"})
+    columns.push_back(number_column(title));
+  if (report.has_moments()) columns.push_back(number_column("moments"));
+  if (report.kept.ema) columns.push_back(number_column("average"));
+  for (const char* title : {"other", "activations", "a rank", "elsewhere"})
+    columns.push_back(number_column(title));
+  columns.push_back({"fits"});
+  return columns;
+}
+
+std::vector<std::string> cells_of(const EstimateReport& report, const EstimateRow& row) {
+  const MemoryReport& memory = row.memory.report;
+  std::vector<std::string> cells = {std::to_string(row.stage), std::to_string(row.world_size),
+                                    size(memory.parameters),   size(memory.gradients),
+                                    size(memory.accumulator),  size(memory.master)};
+  if (report.has_moments())
+    cells.push_back(size(memory.exp_avg + memory.exp_avg_sq + memory.momentum_buffer));
+  if (report.kept.ema) cells.push_back(size(memory.ema));
+  cells.push_back(size(others(row.memory)));
+  cells.push_back(report.activations ? size(report.activations->total()) : "?");
+  cells.push_back(size(report.total(row)));
+  cells.push_back(size(memory.offloaded));
+  cells.push_back(!report.limit ? "" : report.fits(row) ? "yes" : "no");
+  return cells;
+}
+
 }  // namespace
 
 std::int64_t EstimateReport::total(const EstimateRow& row) const {
@@ -52,31 +80,10 @@ bool EstimateReport::any_fits() const {
 }
 
 std::string estimate_text(const EstimateReport& report, int width) {
-  Table table({number_column("stage"),
-               number_column("ranks"),
-               number_column("parameters"),
-               number_column("gradients"),
-               number_column("accumulator"),
-               number_column("master"),
-               number_column("moments"),
-               number_column("other"),
-               number_column("activations"),
-               number_column("a rank"),
-               number_column("elsewhere"),
-               {"fits"}});
-  for (const EstimateRow& row : report.rows) {
-    const MemoryReport& memory = row.memory.report;
-    table.add({std::to_string(row.stage), std::to_string(row.world_size), size(memory.parameters),
-               size(memory.gradients), size(memory.accumulator), size(memory.master),
-               size(memory.exp_avg + memory.exp_avg_sq), size(others(row.memory)),
-               report.activations ? size(report.activations->total()) : "?",
-               size(report.total(row)), size(row.memory.report.offloaded),
-               !report.limit      ? ""
-               : report.fits(row) ? "yes"
-                                  : "no"});
-  }
+  Table table(columns_of(report));
+  for (const EstimateRow& row : report.rows) table.add(cells_of(report, row));
   std::string text = std::to_string(report.elements) + " trainable elements, " + report.precision +
-                     "; of each rank:\n\n" + table.text(width);
+                     "; " + report.kept.text() + "; of each rank:\n\n" + table.text(width);
   if (!report.activations) {
     text +=
         "\nactivations are not counted: give --layers, --hidden, --heads and --context as well\n";
@@ -86,9 +93,15 @@ std::string estimate_text(const EstimateReport& report, int width) {
 }
 
 std::string estimate_json(const EstimateReport& report) {
-  Json json = {{"elements", report.elements}, {"precision", report.precision},
-               {"state", report.state},       {"limit", nullptr},
-               {"activations", nullptr},      {"rows", Json::array()}};
+  Json json = {{"elements", report.elements},
+               {"precision", report.precision},
+               {"optimizer", report.kept.rule},
+               {"momentum", report.kept.momentum},
+               {"ema", report.kept.ema},
+               {"state", report.state},
+               {"limit", nullptr},
+               {"activations", nullptr},
+               {"rows", Json::array()}};
   if (report.limit) json["limit"] = *report.limit;
   if (report.activations) {
     json["activations"] = {{"layers", report.activations->layers},
@@ -105,6 +118,8 @@ std::string estimate_json(const EstimateReport& report) {
                  {"master", memory.master},
                  {"exp_avg", memory.exp_avg},
                  {"exp_avg_sq", memory.exp_avg_sq},
+                 {"momentum_buffer", memory.momentum_buffer},
+                 {"ema", memory.ema},
                  {"alignment", memory.alignment},
                  {"block_sums", memory.block_sums},
                  {"staging", memory.staging},

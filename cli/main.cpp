@@ -40,9 +40,12 @@ int run_command(const CLI::App& app, const std::vector<Command>& commands) {
 }
 
 int usage_error(const CLI::App& app, const CLI::Error& error) {
-  const auto chosen = app.get_subcommands();
-  const std::string help = "zero " + (chosen.empty() ? "" : chosen[0]->get_name() + " ") + "--help";
-  complain(error.what() + (" (" + help + " says more)"));
+  std::string help = "zero ";
+  for (auto chosen = app.get_subcommands(); !chosen.empty();
+       chosen = chosen[0]->get_subcommands()) {
+    help += chosen[0]->get_name() + " ";
+  }
+  complain(error.what() + (" (" + help + "--help says more)"));
   return kUsage;
 }
 

@@ -3,7 +3,7 @@
 
 namespace zero::cli {
 
-std::vector<ParameterSpec> parameters_of_checkpoint(const std::string& path) {
+Model model_of_checkpoint(const std::string& path) {
   throw Unavailable(
       "this build lacks checkpoints, describe the model in a JSON file or build libzero with "
       "LIBZERO_WITH_HDF5=ON: '" +

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "checkpoint/training_state.h"
@@ -38,6 +39,22 @@ std::optional<DType> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
+/// JSON lets a member come twice, and of its value it means one of the two.
+class MemberNames {
+ public:
+  /// Of an event of the parser: the member that has come before in the same object.
+  std::optional<std::string> twice(Parsed::parse_event_t event, const Parsed& parsed) {
+    if (event == Parsed::parse_event_t::object_start) objects_.emplace_back();
+    if (event == Parsed::parse_event_t::object_end) objects_.pop_back();
+    if (event != Parsed::parse_event_t::key) return std::nullopt;
+    const auto name = parsed.get<std::string>();
+    return objects_.back().insert(name).second ? std::nullopt : std::optional(name);
+  }
+
+ private:
+  std::vector<std::set<std::string>> objects_;  // from the outermost to the present one
+};
+
 class ModelParser {
  public:
   explicit ModelParser(const std::string& path) : path_(path) {}
@@ -70,8 +87,12 @@ class ModelParser {
   Parsed tree(std::string_view text) const {
     if (text.size() > kMaxFileBytes) refuse("it is larger than 64 MiB");
     std::size_t values = 0;
-    const Parsed::parser_callback_t count = [&](int depth, Parsed::parse_event_t, Parsed&) {
+    MemberNames names;
+    const Parsed::parser_callback_t count = [&](int depth, Parsed::parse_event_t event,
+                                                Parsed& parsed) {
       if (depth > kMaxDepth) refuse("it is nested too deeply");
+      if (const auto name = names.twice(event, parsed))
+        refuse("a member comes twice in one object: '" + *name + "'");
       if (++values > kMaxValues) refuse("it has too many values");
       return true;
     };

@@ -49,3 +49,4 @@ endforeach()
 if(contents MATCHES "/bin/zero")
   message(FATAL_ERROR "libzero-dev holds the command, too")
 endif()
+run(ignored ${DPKG_DEB} -x ${dev} ${OUTPUT}/dev)  # for a stranger's project

@@ -1,5 +1,6 @@
 # Installs BUILD into STAGE and checks that the package carries no path of this machine: neither the source folder, the
-# build folder, the prefix nor LibTorch's.
+# build folder, the prefix nor LibTorch's. Libraries may name sources (in assertions, for debuggers), never the build's
+# folder of plug-ins.
 file(REMOVE_RECURSE ${STAGE})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${STAGE} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 
@@ -15,4 +16,15 @@ foreach(file IN LISTS package_files)
       message(FATAL_ERROR "an installed file holds a path of the machine that built it: ${path} in ${file}")
     endif()
   endforeach()
+endforeach()
+
+file(GLOB_RECURSE libraries ${STAGE}/*.a ${STAGE}/*.so)
+if(NOT libraries)
+  message(FATAL_ERROR "no library was installed below ${STAGE}")
+endif()
+foreach(library IN LISTS libraries)
+  file(STRINGS ${library} found REGEX "${BUILD}/lib")
+  if(found)
+    message(FATAL_ERROR "an installed library names the folder that it was built in: ${library}: ${found}")
+  endif()
 endforeach()

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import socket
 import tempfile
 import unittest
 
@@ -202,7 +203,22 @@ class MiniGpt(unittest.TestCase):
     def test_a_log_that_cannot_be_written(self):
         code, _, err = ranks.run([ranks.program("minigpt"), *TINY, "--log", self.path("no/such/folder.jsonl")])
         self.assertNotEqual(code, 0)
+        self.assertIn("--log: ", err)
         self.assertIn("folder.jsonl", err)
+
+    def test_what_cannot_be_had_of_a_file_a_folder_or_a_port_names_the_flag(self):
+        with open(self.path("file"), "w", encoding="utf-8") as file:
+            file.write("x")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            for flag, value in (("--tensorboard", self.path("file")), ("--load-parameters", self.path("file")),
+                                ("--load-parameters", self.path("none")), ("--metrics-port", str(taken.getsockname()[1]))):
+                for world in (0, 2):
+                    code, _, err = ranks.run([ranks.program("minigpt"), *TINY, flag, value], ranks=world)
+                    self.assertEqual(code, 3, err)
+                    self.assertIn(f"minigpt: {flag}: ", err)
+                    self.assertIn(value, err)
 
 
 if __name__ == "__main__":

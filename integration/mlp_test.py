@@ -56,6 +56,15 @@ class Mlp(unittest.TestCase):
         self.assertLess(losses(alone)[1000], 0.3 * losses(alone)[0])
         self.assertRegex(alone, r"accuracy 0\.9\d+")
 
+    def test_ranks_among_which_a_step_cannot_be_divided_say_so_in_one_line_each_and_exit_with_one(self):
+        code, _, err = ranks.run([ranks.program("mlp_sharded"), "3"], ranks=3)
+        self.assertEqual(code, 1, err)
+        said = [line for line in ranks.without_prefix(err) if not line.startswith(("zero run: ", "connect: "))]
+        self.assertTrue(said, err)
+        for line in said:
+            self.assertTrue(line.startswith("mlp: "), err)
+        self.assertTrue(any("different numbers of backward calls" in line for line in said), err)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -28,6 +28,10 @@ function(zero_consumer_test name program)
   set_tests_properties(packaging.${name}.${program} PROPERTIES RESOURCE_LOCK consumer_${name})
 endfunction()
 
+# A rank alone that is told to use Gloo.
+set(plugin_environment ZERO_TEST_SLOWDOWN=${ZERO_TEST_SLOWDOWN} ZERO_BACKEND=gloo ZERO_PLUGIN_PATH= RANK=0 WORLD_SIZE=1
+  LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500)
+
 if(LIBZERO_INSTALL)
   zero_integration_test(packaging.install TIMEOUT 120
     COMMAND ${CMAKE_COMMAND}
@@ -38,6 +42,16 @@ if(LIBZERO_INSTALL)
     zero_consumer_test(find_package ${program} -DCMAKE_PREFIX_PATH=${stage} -DLIBZERO_SOURCE=)
     set_tests_properties(packaging.find_package.${program} PROPERTIES FIXTURES_REQUIRED installed)
   endforeach()
+
+  if(TARGET zero_gloo)
+    # Installed code finds no plug-in in the folder that it was built in, code of the build folder does.
+    zero_consumer_test(find_package plugin -DCMAKE_PREFIX_PATH=${stage} -DLIBZERO_SOURCE=)
+    set_tests_properties(packaging.find_package.plugin PROPERTIES
+      FIXTURES_REQUIRED installed ENVIRONMENT "${plugin_environment}"
+      PASS_REGULAR_EXPRESSION "there is no such plug-in" FAIL_REGULAR_EXPRESSION "${PROJECT_BINARY_DIR}/lib/libzero_gloo")
+    zero_consumer_test(build_tree plugin -DCMAKE_PREFIX_PATH=${PROJECT_BINARY_DIR} -DLIBZERO_SOURCE=)
+    set_tests_properties(packaging.build_tree.plugin PROPERTIES ENVIRONMENT "${plugin_environment}")
+  endif()
 
   # Without an install, and without a word of LibTorch: the build folder knows which one it was built with.
   set(named_options ${consumer_options})
@@ -74,7 +88,16 @@ if(LIBZERO_INSTALL)
       COMMAND ${CMAKE_COMMAND}
         -DBUILD=${PROJECT_BINARY_DIR} -DCPACK=${CMAKE_CPACK_COMMAND} -DOUTPUT=${PROJECT_BINARY_DIR}/packages_test
         -DVERSION=${PROJECT_VERSION} -P ${CMAKE_CURRENT_SOURCE_DIR}/check_debs.cmake)
-    set_tests_properties(packaging.debs PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
+    set_tests_properties(packaging.debs PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: " FIXTURES_SETUP debs)
+    find_program(DPKG_DEB dpkg-deb)
+    find_program(DPKG_SHLIBDEPS dpkg-shlibdeps)
+    if(DPKG_DEB AND DPKG_SHLIBDEPS)
+      zero_consumer_test(debs without_torch
+        -DCMAKE_PREFIX_PATH=${PROJECT_BINARY_DIR}/packages_test/dev${CMAKE_INSTALL_PREFIX} -DLIBZERO_SOURCE=)
+      set_tests_properties(packaging.debs.without_torch PROPERTIES FIXTURES_REQUIRED debs)
+    else()
+      message(STATUS "integration: nobody builds against the Debian package: there is no dpkg-deb or no dpkg-shlibdeps")
+    endif()
   else()
     message(STATUS "integration: no test of the Debian packages without the command, or with a sanitizer in it")
   endif()

@@ -241,6 +241,25 @@ class Resume(unittest.TestCase):
         self.go(0, "--resume", "auto", "--log", self.log)
         self.assert_log_equal_to_twin()
 
+    def test_an_exported_average_is_what_validation_saw(self):
+        def validation(path):
+            with open(path, encoding="utf-8") as file:
+                return [line["eval_loss"] for line in map(json.loads, file) if "eval_loss" in line]
+
+        watched = ["--steps", "6", "--eval-every", "6", "--log", self.log]
+        self.go(2, *watched, "--ema", "0.5")
+        weights = {}
+        for name, flags in (("average", ["--ema"]), ("weights", [])):
+            path = os.path.join(self.folder, name + ".safetensors")
+            done = subprocess.run([ranks.ZERO, "export", self.root, path, *flags], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            log = os.path.join(self.folder, name + ".jsonl")
+            code, out, err = ranks.run(minigpt("--load-parameters", path, "--steps", "1", "--eval-every", "1", "--log", log))
+            self.assertEqual(code, 0, (out, err))
+            weights[name] = validation(log)[0]  # before the first step
+        self.assertEqual(weights["average"], validation(self.log)[-1])
+        self.assertNotEqual(weights["weights"], weights["average"])
+
     def test_exported_weights_start_another_run(self):
         weights = os.path.join(self.folder, "weights.safetensors")
         done = subprocess.run([ranks.ZERO, "export", step_directory(self.twin, STEPS), weights], capture_output=True, text=True, check=False)

@@ -9,7 +9,7 @@ namespace zero::checkpoint {
 ExportResult export_parameters(const Reader& reader, FileSystem& files, const std::string& path,
                                const ExportOptions& options) {
   ZERO_REQUIRE(!path.empty(), "an export needs a name for its file, it is empty");
-  const ExportContent content = plan_export(reader, options.dtype);
+  const ExportContent content = plan_export(reader, options);
   require_absent(files, path);
   const ExportFolder folder(files, parent_path(path));
   ExportResult result;

@@ -15,10 +15,17 @@ namespace zero::checkpoint {
 
 enum class ExportFormat { kSafetensors, kHdf5 };
 
+/// Of trainable parameters; frozen ones and buffers have one value.
+enum class ExportWeights {
+  kMaster,
+  kAverage,  ///< State `ema`. The file's metadata say so: "libzero.weights" (HDF5: "weights").
+};
+
 struct ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
-  /// Of floating parameters and buffers; each is rounded to nearest even from its master, or from
-  /// its value where it has none. Default: each one's own. Others keep theirs.
+  ExportWeights weights = ExportWeights::kMaster;
+  /// Of floating parameters and buffers; each is rounded to nearest even from its master or
+  /// average, or from its value where it has none. Default: each one's own. Others keep theirs.
   std::optional<DType> dtype;
   /// Largest bytes of data in one file (safetensors only); a single tensor may exceed it. 0: one
   /// file. Several files get an index beside them: model-00001-of-00003.safetensors and
@@ -42,8 +49,8 @@ struct ExportResult {
 /// are cut into files in the model's order; inside a file wider elements come first, so that all
 /// are aligned. In HDF5 a name with slashes becomes groups. Bounded memory. Throws ContractError
 /// (also: a name that the format has no place for, an integer dtype, several safetensors files
-/// under a name without that ending), FormatError (damage, a parameter without weights), IoError,
-/// Cancelled.
+/// under a name without that ending), FormatError (damage, a parameter without weights, kAverage
+/// where the checkpoint has none), IoError, Cancelled.
 ExportResult export_parameters(const Reader& reader, FileSystem& files, const std::string& path,
                                const ExportOptions& options);
 

@@ -9,10 +9,30 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{4} << 20;
 
+constexpr const char* kAverageState = "ema";
+
+using Names = std::vector<std::string>;
+
+Names states_of(const ParameterSpec& spec, ExportWeights weights) {
+  if (!spec.trainable || weights == ExportWeights::kMaster) return {"master", "value"};
+  return {kAverageState};
+}
+
+[[noreturn]] void refuse_without_weights(const ParameterSpec& spec, ExportWeights weights) {
+  if (spec.trainable && weights == ExportWeights::kAverage)
+    throw FormatError(
+        "the checkpoint has no average of the weights (state 'ema', which training with "
+        "Options().ema keeps), export the weights themselves: " +
+        spec.name);
+  throw FormatError("a parameter has neither 'master' nor 'value' in this checkpoint: " +
+                    spec.name);
+}
+
 /// The state that holds a parameter's weights.
-std::string weights_of(const Reader& reader, std::int32_t parameter, const ParameterSpec& spec) {
-  const std::vector<std::string> states = reader.states(parameter);
-  for (const char* state : {"master", "value"}) {
+std::string weights_of(const Reader& reader, std::int32_t parameter, const ParameterSpec& spec,
+                       ExportWeights weights) {
+  const Names states = reader.states(parameter);
+  for (const std::string& state : states_of(spec, weights)) {
     if (std::find(states.begin(), states.end(), state) == states.end()) continue;
     const DType stored = reader.dtype(parameter, state);
     if (stored == spec.dtype || (is_floating(stored) && is_floating(spec.dtype))) return state;
@@ -21,17 +41,18 @@ std::string weights_of(const Reader& reader, std::int32_t parameter, const Param
         "checkpoint: " +
         spec.name + ", " + std::string(name_of(stored)));
   }
-  throw FormatError("a parameter has neither 'master' nor 'value' in this checkpoint: " +
-                    spec.name);
+  refuse_without_weights(spec, weights);
 }
 
 }  // namespace
 
-ExportContent plan_export(const Reader& reader, std::optional<DType> dtype) {
+ExportContent plan_export(const Reader& reader, const ExportOptions& options) {
+  const std::optional<DType>& dtype = options.dtype;
   ZERO_REQUIRE(!dtype || is_floating(*dtype),
                "parameters are exported as float32, bfloat16 or float16: " +
                    std::string(name_of(dtype.value_or(DType::kFloat32))));
   ExportContent content;
+  if (options.weights == ExportWeights::kAverage) content.weights = kAverageState;
   const std::vector<ParameterSpec>& parameters = reader.common().parameters;
   for (std::size_t row = 0; row < parameters.size(); ++row) {
     const ParameterSpec& spec = parameters[row];
@@ -42,7 +63,8 @@ ExportContent plan_export(const Reader& reader, std::optional<DType> dtype) {
     }
     ExportTensor tensor{spec.name, spec.shape, spec.dtype, static_cast<std::int32_t>(row), {}, 0};
     tensor.numel = spec.numel();
-    if (tensor.numel > 0) tensor.state = weights_of(reader, tensor.parameter, spec);
+    if (tensor.numel > 0)
+      tensor.state = weights_of(reader, tensor.parameter, spec, options.weights);
     if (dtype && is_floating(spec.dtype)) tensor.dtype = *dtype;
     content.bytes += tensor.bytes();
     content.tensors.push_back(std::move(tensor));

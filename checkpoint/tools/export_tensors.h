@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "checkpoint/store.h"
+#include "checkpoint/tools/export.h"
 #include "checkpoint/tools/meter.h"
 
 namespace zero::checkpoint {
@@ -29,12 +30,13 @@ struct ExportContent {
   std::vector<ExportTensor> tensors;                         ///< In the model's order.
   std::vector<std::pair<std::string, std::string>> aliases;  ///< And the names of their owners.
   std::uint64_t bytes = 0;
+  std::string weights;  ///< What metadata say of them; empty for masters.
 };
 
-/// `dtype` for floating parameters and buffers, otherwise each one's own. Throws ContractError for
-/// a dtype that is not floating, FormatError for a parameter without `master` and `value`, or with
-/// a dtype that does not fit.
-ExportContent plan_export(const Reader& reader, std::optional<DType> dtype);
+/// `options.dtype` for floating parameters and buffers, otherwise each one's own. Throws
+/// ContractError for a dtype that is not floating, FormatError for a parameter without `master` and
+/// `value` (of averages: without `ema`, if it is trainable), or with a dtype that does not fit.
+ExportContent plan_export(const Reader& reader, const ExportOptions& options);
 
 /// Hands out elements a few MiB at a time.
 class ExportStream {

@@ -36,6 +36,7 @@ hdf5::FileSpec spec_of(const Reader& reader, const ExportContent& content) {
   spec.attributes = {{"format", std::string("libzero-export")},
                      {"run_id", reader.info().run_id},
                      {"step", reader.info().step}};
+  if (!content.weights.empty()) spec.attributes.push_back({"weights", content.weights});
   for (const ExportTensor& tensor : content.tensors) {
     spec.datasets.push_back({"/" + tensor.name, ElementType::of(tensor.dtype), tensor.shape});
   }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
 
 [[noreturn]] void refuse_taken(const std::string& path) {
-  throw ContractError("nothing is overwritten, remove it or choose another name: " + path);
+  throw ContractError("nothing is overwritten, remove the file or choose another name: " + path);
 }
 
 }  // namespace
@@ -93,7 +93,10 @@ void NewFiles::remove_all() noexcept {
 }
 
 void require_absent(FileSystem& files, const std::string& path) {
-  if (files.status(path).kind != FileKind::kMissing) refuse_taken(path);
+  const FileKind kind = files.status(path).kind;
+  ZERO_REQUIRE(kind != FileKind::kDirectory,
+               "this is a folder, name a new file, in it or elsewhere: " + path);
+  if (kind != FileKind::kMissing) refuse_taken(path);
 }
 
 void require_room_for(FileSystem& files, const std::string& path, std::uint64_t bytes) {

@@ -80,6 +80,7 @@ StringMap metadata_of(const Part& part, const Reader& reader, const ExportConten
   StringMap metadata = {{"format", "pt"},
                         {"libzero.run_id", reader.info().run_id},
                         {"libzero.step", std::to_string(reader.info().step)}};
+  if (!content.weights.empty()) metadata["libzero.weights"] = content.weights;
   std::set<std::string_view> here;
   for (const ExportTensor* tensor : part.tensors) here.insert(tensor->name);
   for (const auto& [alias, owner] : content.aliases) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "examples/minigpt/failure.h"
 #include "examples/minigpt/trajectory.h"
 
 namespace minigpt {
@@ -71,7 +72,9 @@ void Checkpoints::open_and_take_up() {
   const bool has_resumed = !flags_.resume.empty() && resume();
   if (!has_resumed && !flags_.load_parameters.empty()) {
     const auto options = zero::LoadParametersOptions().allow_dtype_change(true);
-    const auto report = optimizer_.load_parameters(flags_.load_parameters, options);
+    const auto report = naming("--load-parameters", [&] {
+      return optimizer_.load_parameters(flags_.load_parameters, options);
+    });
     say_lines(say_, "parameters from " + report.file + "\n" + to_text(report));
   }
   if (flags_.save_initial) save();

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "examples/minigpt/failure.h"
 #include "libzero/base/error.h"
 #include "libzero/observe/observers.h"
 
@@ -45,11 +46,14 @@ void Observation::begin(bool append) {
                           flags_.profile_dir);
   }
   if (rank_ != 0) return;
-  if (!flags_.log.empty()) log_.emplace(flags_.log, append);
-  if (!flags_.tensorboard.empty()) board_.emplace(flags_.tensorboard);
+  if (!flags_.log.empty()) naming("--log", [&] { log_.emplace(flags_.log, append); });
+  if (!flags_.tensorboard.empty())
+    naming("--tensorboard", [&] { board_.emplace(flags_.tensorboard); });
   if (flags_.metrics_port < 0) return;
-  metrics_.emplace(observe::MetricsServerOptions{
-      .port = static_cast<std::uint16_t>(flags_.metrics_port), .rank = rank_});
+  naming("--metrics-port", [&] {
+    metrics_.emplace(observe::MetricsServerOptions{
+        .port = static_cast<std::uint16_t>(flags_.metrics_port), .rank = rank_});
+  });
   say_("metrics: http://127.0.0.1:" + std::to_string(metrics_->port()) + "/metrics");
 }
 

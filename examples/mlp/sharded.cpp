@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <numbers>
 #include <utility>
 
@@ -63,10 +64,7 @@ void report(std::int64_t step, double loss) {
   if (step % 100 == 0) std::printf("step %ld loss %.6f\n", static_cast<long>(step), loss);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 2000;
+void train(std::int64_t steps) {
   torch::set_num_threads(1);
   torch::manual_seed(1);
   const Points points = make_spirals();
@@ -84,4 +82,18 @@ int main(int argc, char** argv) {
   }
   optimizer.shutdown();
   if (comm->rank() == 0) std::printf("accuracy %.3f\n", accuracy(model, points));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    train(argc > 1 ? std::atoll(argv[1]) : 2000);
+  } catch (const c10::Error& error) {  // what() of LibTorch's own has a backtrace
+    std::fprintf(stderr, "mlp: %s\n", error.what_without_backtrace());
+    return 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "mlp: %s\n", error.what());
+    return 1;
+  }
 }

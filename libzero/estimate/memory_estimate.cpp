@@ -39,6 +39,13 @@ void check(const Layout& layout, const MemoryOptions& options) {
   ZERO_REQUIRE(options.world_size >= 1 && options.world_size <= kMaxWorld,
                "estimate: the world size must be 1 to " + std::to_string(kMaxWorld) + ": " +
                    std::to_string(options.world_size));
+  for (auto kind = options.kept.begin(); kind != options.kept.end(); ++kind) {
+    ZERO_REQUIRE(*kind != StateKind::kMaster && *kind != StateKind::kGradient &&
+                     std::find(options.kept.begin(), kind, *kind) == kind,
+                 std::string("estimate: a rule keeps each kind once, masters and gradients go "
+                             "without saying: ") +
+                     name_of(*kind));
+  }
   elements_of(layout.parameters());
 }
 
@@ -85,15 +92,14 @@ class Estimator {
     const Interval stepped = options_.stage == 0 ? Interval{0, bucket.numel} : owned;
     const std::int64_t padded = layout_.padded_shard_numel(b, options_.world_size);
     const StateArray sum{useful_elements(layout_, b, owned), padded};
-    const StateArray moment{useful_elements(layout_, b, stepped), stepped.size()};
-    const StateArray master = bucket.dtype == DType::kFloat32 ? StateArray{} : moment;
+    const StateArray kept{useful_elements(layout_, b, stepped), stepped.size()};
+    const StateArray master = bucket.dtype == DType::kFloat32 ? StateArray{} : kept;
 
     report().accumulator += sum.useful_bytes();
     report().alignment += sum.alignment();
     report().block_sums += (padded + kNormBlock - 1) / kNormBlock * 8;
     add_state(master, report().master);
-    add_state(moment, report().exp_avg);
-    add_state(moment, report().exp_avg_sq);
+    for (const StateKind kind : options_.kept) add_state(kept, bytes_of(report(), kind));
     add_staging(b, bucket);
   }
 
@@ -110,8 +116,9 @@ class Estimator {
   /// the parameters, and two buckets of gradients that come down.
   void move_to_host() {
     MemoryReport& r = report();
-    for (std::int64_t* const kind : {&r.accumulator, &r.master, &r.exp_avg, &r.exp_avg_sq,
-                                     &r.alignment, &r.block_sums, &r.staging}) {
+    for (std::int64_t* const kind :
+         {&r.accumulator, &r.master, &r.exp_avg, &r.exp_avg_sq, &r.momentum_buffer, &r.ema,
+          &r.alignment, &r.block_sums, &r.staging}) {
       r.offloaded += std::exchange(*kind, 0);
     }
     std::int64_t largest = 0;
@@ -129,12 +136,14 @@ class Estimator {
     return bytes;
   }
 
-  /// The blocks of all three arrays that are in memory at the same time, and one more of one.
+  /// The blocks of all arrays that are in memory at the same time, and one more of one.
   std::int64_t ring_bytes() const {
+    if (result_.report.offloaded == 0) return 0;
+    const auto arrays = static_cast<std::int64_t>(options_.kept.size()) + 1;
     const OffloadSize size;
     const std::int64_t block = size.block_elements * kFp32;
     const std::int64_t seals = result_.report.offloaded >> 14;  // of blocks, to know them again
-    return size.blocks * 3 * block + block + seals;
+    return size.blocks * arrays * block + block + seals;
   }
 
   void add_staging(std::int32_t b, const Bucket& bucket) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "libzero/layout/layout.h"
 #include "libzero/optim/memory_report.h"
+#include "libzero/optim/state_kind.h"
 
 namespace zero {
 
@@ -22,6 +24,9 @@ struct MemoryOptions {
   int world_size = 1;
   std::optional<DType> wire = std::nullopt;  ///< Of gradients; none: the parameter's own.
   StatePlace state = StatePlace::kBeside;
+  /// What the update rule keeps for each element beside its master, and the average, where there is
+  /// one. Default: AdamW's.
+  std::vector<StateKind> kept = {StateKind::kExpAvg, StateKind::kExpAvgSq};
 };
 
 /// Bytes of rank 0, the fullest: slices are cut so that the last ranks may have less.
@@ -38,7 +43,8 @@ struct MemoryEstimate {
 };
 
 /// Throws ContractError for a stage other than 0, 1, 2, a world size outside 1 to 65536, and models
-/// of more than 2^50 elements. A non-trainable row of group -1 counts as a buffer.
+/// of more than 2^50 elements, kMaster, kGradient or a kind twice in `kept`. A non-trainable row of
+/// group -1 counts as a buffer.
 MemoryEstimate estimate_memory(const Layout& layout, const MemoryOptions& options);
 
 }  // namespace zero

@@ -20,6 +20,7 @@ struct ClockOffset {
   std::int64_t collectives = 0;  ///< That it was taken from; 0: the clocks are one.
 };
 
+/// The collectives of the rank whose clock counts.
 class ClockReference {
  public:
   /// Remembers the collectives of the reference; what lies beyond the first 65,536 it forgets.
@@ -36,8 +37,10 @@ class ClockReference {
   std::map<Key, Collective> collectives_;
 };
 
+/// Compares another rank's collectives with them.
 class ClockComparison {
  public:
+  /// `reference` is complete and must outlive this.
   explicit ClockComparison(const ClockReference& reference) : reference_(reference) {}
 
   /// Throws FormatError if the ranks made different collectives: they are not of one run.

@@ -20,6 +20,7 @@ std::string json_number(double value);
 /// Keys stay in the order in which they are added. REQUIRES that each is added once.
 class JsonObject {
  public:
+  /// As json_string() and json_number() write them.
   JsonObject& add(std::string_view key, std::string_view text);
   JsonObject& add(std::string_view key, const char* text) {
     return add(key, std::string_view(text));
@@ -36,6 +37,7 @@ class JsonObject {
   /// `json`: a number or another value that is JSON already.
   JsonObject& add_json(std::string_view key, std::string_view json);
 
+  /// "{...}" on one line, without a newline.
   std::string text() const { return "{" + members_ + "}"; }
 
  private:

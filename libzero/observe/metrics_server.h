@@ -27,6 +27,7 @@ class MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
+  /// The one that it listens at; never 0.
   std::uint16_t port() const noexcept;
 
   /// After a step. `times` may be null. Any thread.

@@ -10,6 +10,7 @@ namespace zero::observe {
 /// Passes everything on to several observers, in order.
 class Observers : public Observer {
  public:
+  /// REQUIRES that none is null.
   explicit Observers(std::vector<std::shared_ptr<Observer>> all) : all_(std::move(all)) {}
 
   void begin(const OptimizerFacts& facts) override {

@@ -25,6 +25,7 @@ class TensorBoard {
   /// Throws IoError. What is written can be seen by TensorBoard when it returns.
   void add(std::int64_t step, std::span<const Scalar> scalars);
 
+  /// Of the file: FOLDER/events.out.tfevents...
   const std::string& path() const noexcept { return path_; }
 
  private:

@@ -21,6 +21,7 @@ struct TraceHead {
   std::int64_t dropped = 0;
 };
 
+/// One span of a rank's timeline.
 struct TraceEvent {
   std::string name;
   std::string kind;       ///< "reduce", ...
@@ -34,12 +35,14 @@ struct TraceEvent {
   Nanoseconds end() const noexcept { return begin + duration; }
 };
 
+/// Reads a rank's timeline line by line, in bounded memory. Not thread-safe.
 class TraceReader {
  public:
   /// Throws IoError if the file cannot be read, FormatError naming file and line if it is no
   /// timeline of one rank.
   explicit TraceReader(const std::string& path);
 
+  /// What the file says of itself, before its first event.
   const TraceHead& head() const noexcept { return head_; }
   /// False at the end. Throws as the constructor does, also for a file that ends early.
   bool next(TraceEvent& event);

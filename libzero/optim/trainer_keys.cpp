@@ -1,11 +1,7 @@
 #include "libzero/optim/trainer_keys.h"
 
-#include <span>
-
 namespace zero {
 namespace {
-
-constexpr std::string_view kUnsaid = "AdamW";
 
 template <typename Value>
 std::string problem_of(const std::map<std::string, Value>& entries, const std::string& what) {
@@ -50,20 +46,6 @@ TrainerState trainer_part(const checkpoint::CommonState& common,
                           const std::map<std::string, checkpoint::Blob>& rank_blobs) {
   return {of_trainer(common.counters), of_trainer(common.blobs), of_trainer(rank_blobs),
           common.run_id};
-}
-
-void put_rule(std::string_view rule, checkpoint::CommonState& common) {
-  if (rule == kUnsaid) return;
-  const auto bytes = std::as_bytes(std::span(rule));
-  common.blobs[std::string(kRule)].assign(bytes.begin(), bytes.end());
-}
-
-std::string rule_of(const checkpoint::CommonState& common) {
-  const auto found = common.blobs.find(std::string(kRule));
-  if (found == common.blobs.end()) return std::string(kUnsaid);
-  const std::string_view text(reinterpret_cast<const char*>(found->second.data()),
-                              found->second.size());
-  return checkpoint::is_key(text) ? std::string(text) : "unknown";
 }
 
 }  // namespace zero

@@ -31,6 +31,7 @@ class CifarFiles {
   /// and offset, if one is empty or ends within a record.
   explicit CifarFiles(const std::vector<std::string>& paths, Cifar kind = Cifar::k10);
 
+  /// Images in all files.
   std::int64_t count() const noexcept { return count_; }
 
   /// Read from the disk. Throws ContractError for an index outside [0, count()), FormatError naming

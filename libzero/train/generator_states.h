@@ -17,6 +17,7 @@ std::vector<at::Generator> default_generators();
 /// under its lock.
 class GeneratorStates {
  public:
+  /// Where the generators stand. Throws what LibTorch throws.
   static GeneratorStates now();
 
   /// Puts the generators of the snapshot back to where they were.

@@ -38,7 +38,9 @@ class GradScaler {
   /// steps.
   static GradScaler disabled();
 
+  /// False of disabled().
   bool enabled() const noexcept { return rule_.enabled(); }
+  /// Of the next scale(); 1 of disabled().
   double get_scale() const noexcept { return rule_.scale(); }
 
   /// The loss times the scale; that of a float16 number is a float32 number, which can hold it.

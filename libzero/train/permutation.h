@@ -25,6 +25,7 @@ class Permutation {
   /// Throws ContractError for a count below 1 or an epoch below 0.
   Permutation(std::int64_t count, std::uint64_t seed, std::int64_t epoch);
 
+  /// Of the indices that it permutes.
   std::int64_t count() const noexcept { return static_cast<std::int64_t>(count_); }
 
   /// Throws ContractError unless 0 <= index < count().

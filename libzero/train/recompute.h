@@ -76,6 +76,7 @@ auto recompute(const RecomputeOptions& options, Function function, const Inputs&
   return (*shared)(inputs...);
 }
 
+/// The same with default options.
 template <class Function, class... Inputs>
 requires(!std::is_same_v<std::remove_cvref_t<Function>, RecomputeOptions>) auto recompute(
     Function function, const Inputs&... inputs) {

@@ -58,8 +58,10 @@ class Sampler {
   /// where the rest is dropped, which would leave nothing.
   explicit Sampler(const SamplerOptions& options);
 
+  /// The next batch of the epoch, or of the next epoch; the same on every rank. Never ends.
   SampleBatch next();
 
+  /// Where the next next() begins.
   const SamplerPosition& position() const noexcept { return position_; }
   /// Throws ContractError unless epoch >= 0 and 0 <= offset <= samples.
   void go_to(const SamplerPosition& position);

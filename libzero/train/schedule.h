@@ -37,6 +37,7 @@ class Schedule {
   /// Half a cosine from `start` up to 1, which the update nearest to rise * updates has, and half a
   /// cosine down to `end`. Needs 2 updates.
   static Schedule one_cycle(std::int64_t updates, const OneCycle& shape);
+  /// Of the default shape, which is PyTorch's.
   static Schedule one_cycle(std::int64_t updates) { return one_cycle(updates, OneCycle()); }
 
   enum class Decay {

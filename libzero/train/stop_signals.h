@@ -15,6 +15,7 @@ class StopSignals {
   /// Default: SIGTERM and SIGUSR1. Throws ContractError if another one lives, or for a signal that
   /// cannot be handled.
   StopSignals();
+  /// The same for these signals.
   explicit StopSignals(std::initializer_list<int> signals);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

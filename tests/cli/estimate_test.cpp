@@ -3,6 +3,8 @@
 
 #include <fstream>
 
+#include "checkpoint/hdf5_store.h"
+#include "checkpoint/rule_name.h"
 #include "tests/cli/checkpoint_root.h"
 
 namespace zero::cli::testing {
@@ -10,7 +12,9 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string write(const Folder& folder, const std::string& text) {
   std::string path = folder / "model.json";
@@ -59,6 +63,98 @@ TEST(Estimate, ACheckpointIsAModel) {
     if (parameter["kind"] == "trainable") elements += parameter["elements"].get<std::int64_t>();
   }
   EXPECT_EQ(got["elements"], elements);
+}
+
+/// A tiny state of this rule, saved. Returns the root.
+std::string save_state(const std::string& root, const std::string& rule,
+                       const std::vector<std::string>& states) {
+  checkpoint::CommonState common;
+  common.parameters = {{"w", {4}, DType::kFloat32, 0, true, -1}};
+  common.groups = {{{"lr", 0.5}}};
+  checkpoint::put_rule(rule, common);
+  const std::vector<std::byte> memory(16);
+  checkpoint::RankState state;
+  for (const std::string& name : states) {
+    checkpoint::StateView view{name, DType::kFloat32, {{0, 0, 4}}, {}};
+    view.pieces.emplace_back(memory);
+    state.states.push_back(std::move(view));
+  }
+  const auto store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root);
+  const auto writer = store->begin(common, 1);
+  writer->put(0, state);
+  writer->commit();
+  return root;
+}
+
+TEST(Estimate, TheRuleAndTheAverageSayWhatIsKept) {
+  const auto row = [](std::vector<std::string> more) {
+    std::vector<std::string> all = {"estimate", "--params", "64M", "--world", "2", "--stage", "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return zero_json(all)["rows"][0];
+  };
+  const json adamw = row({});
+  const std::int64_t moment = adamw["exp_avg"];
+  EXPECT_NEAR(moment, 4 * 32e6, 1e6);
+  EXPECT_EQ(adamw["exp_avg_sq"], moment);
+  EXPECT_EQ(adamw["momentum_buffer"], 0);
+  EXPECT_EQ(adamw["ema"], 0);
+  const json plain = row({"--optimizer", "sgd"});
+  EXPECT_EQ(plain["exp_avg"], 0);
+  EXPECT_EQ(plain["momentum_buffer"], 0);
+  const json averaged = row({"--optimizer", "sgd", "--momentum", "--ema"});
+  EXPECT_EQ(averaged["momentum_buffer"], moment);
+  EXPECT_EQ(averaged["ema"], moment);
+  EXPECT_EQ(averaged["total"], adamw["total"]);
+  EXPECT_EQ(row({"--ema", "--optimizer", "adamw"})["ema"], moment);
+}
+
+TEST(Estimate, TheTableNamesTheRuleAndShowsWhatItKeeps) {
+  const auto text = [](std::vector<std::string> more) {
+    std::vector<std::string> all = {"estimate", "--params", "64M", "--world", "2", "--stage", "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return zero(all).out;
+  };
+  EXPECT_THAT(text({}), AllOf(HasSubstr("AdamW; of each rank"), HasSubstr("moments"),
+                              Not(HasSubstr("average"))));
+  EXPECT_THAT(text({"--optimizer", "sgd"}),
+              AllOf(HasSubstr("SGD; of each rank"), Not(HasSubstr("moments"))));
+  EXPECT_THAT(text({"--optimizer", "sgd", "--momentum", "--ema"}),
+              AllOf(HasSubstr("SGD with momentum, an average of the weights; of each rank"),
+                    ContainsRegex("moments +average")));
+}
+
+TEST(Estimate, ACheckpointSaysWhichRuleItIsOfAndWhetherItHasAnAverage) {
+  const auto of = [](const std::string& rule, const std::vector<std::string>& states,
+                     std::vector<std::string> more = {}) {
+    Folder folder;
+    more.insert(more.begin(), {"estimate", "--model", save_state(folder / "r", rule, states)});
+    return zero_json(more);
+  };
+  const json adamw = of("AdamW", {"master", "exp_avg", "exp_avg_sq"});
+  EXPECT_EQ(adamw["optimizer"], "AdamW");
+  EXPECT_EQ(adamw["ema"], false);
+  EXPECT_EQ(adamw["rows"][0]["exp_avg_sq"], 16);
+  EXPECT_EQ(of("AdamW", {"master", "exp_avg", "exp_avg_sq", "ema"})["rows"][0]["ema"], 16);
+  const json plain = of("SGD", {"master"});
+  EXPECT_EQ(plain["optimizer"], "SGD");
+  EXPECT_EQ(plain["momentum"], false);
+  EXPECT_EQ(plain["rows"][0]["exp_avg"], 0);
+  const std::vector<std::string> with_momentum = {"master", "momentum_buffer", "ema"};
+  const json momentum = of("SGD", with_momentum);
+  EXPECT_EQ(momentum["momentum"], true);
+  EXPECT_EQ(momentum["rows"][0]["momentum_buffer"], 16);
+  EXPECT_EQ(momentum["rows"][0]["ema"], 16);
+  const json asked = of("SGD", with_momentum, {"--optimizer", "adamw"});
+  EXPECT_EQ(asked["rows"][0]["exp_avg"], 16) << "the command line has the last word";
+  EXPECT_EQ(asked["rows"][0]["momentum_buffer"], 0);
+  EXPECT_EQ(asked["rows"][0]["ema"], 16);
+}
+
+TEST(Estimate, ACheckpointOfARuleThatNobodyKnowsNeedsOneToBeChosen) {
+  Folder folder;
+  const std::string root = save_state(folder / "r", "RMSprop", {"master", "square_avg"});
+  expect_one_complaint(zero({"estimate", "--model", root}), 2, "RMSprop");
+  EXPECT_EQ(zero({"estimate", "--model", root, "--optimizer", "sgd", "--momentum"}).code, 0);
 }
 
 TEST(Estimate, AFileGivesRowsAndShapeAndTheCommandLineHasTheLastWord) {
@@ -136,6 +232,7 @@ TEST(Estimate, AHostileFileIsANoThatNamesIt) {
            R"({"layers": 65537})",
            R"({"layers": 18446744073709551615})",
            R"({"layer": 1})",
+           R"({"layers": 1, "hidden": 8, "layers": 2})",
            R"({"parameters": 1})",
            R"({"parameters": [1]})",
            R"({"parameters": [{"name": "a"}]})",
@@ -162,12 +259,43 @@ TEST(Estimate, AHostileFileIsANoThatNamesIt) {
   }
 }
 
+TEST(Estimate, AMemberThatComesTwiceIsNamed) {
+  Folder folder;
+  const auto refused = [&](const std::string& text, const std::string& name) {
+    const Result result = zero({"estimate", "--model", write(folder, text)});
+    expect_one_complaint(result, 1, "comes twice in one object: '" + name + "'");
+  };
+  refused(R"({"hidden": 8, "layers": 1, "hidden": 8})", "hidden");
+  refused(R"({"parameters": [], "parameters": []})", "parameters");
+  refused(R"({"parameters": [{"name": "a", "shape": [1], "shape": [2]}]})", "shape");
+  EXPECT_EQ(zero({"estimate", "--model", write(folder, R"({"parameters": [
+                  {"name": "a", "shape": [1]}, {"name": "b", "shape": [1]}]})")})
+                .code,
+            0)
+      << "each object has its own";
+}
+
+TEST(Estimate, ASequenceDoesNotGoBeyondTheContext) {
+  Folder folder;
+  const std::string path = write(folder, R"({"layers":2,"hidden":8,"heads":1,"context":64,
+                                             "vocabulary":10})");
+  EXPECT_EQ(zero({"estimate", "--model", path, "--sequence", "64"}).code, 0);
+  expect_one_complaint(zero({"estimate", "--model", path, "--sequence", "65"}), 2,
+                       "--sequence must not be longer than the model's context, its --context: "
+                       "65 and 64");
+  EXPECT_EQ(zero({"estimate", "--model", path, "--sequence", "65", "--context", "65"}).code, 0);
+  EXPECT_EQ(zero({"estimate", "--params", "1M", "--sequence", "65"}).code, 0)
+      << "no context is known";
+}
+
 TEST(Estimate, ArgumentsAreChecked) {
   Folder folder;
   expect_one_complaint(zero({"estimate"}), 2, "--params");
   expect_one_complaint(zero({"estimate", "--params", "7X"}), 2, "7X");
   expect_one_complaint(zero({"estimate", "--params", "1", "--model", "x"}), 2, "contradict");
   expect_one_complaint(zero({"estimate", "--params", "7B", "--stage", "3"}), 2, "--stage");
+  expect_one_complaint(zero({"estimate", "--params", "7B", "--optimizer", "adam"}), 2, "adamw");
+  expect_one_complaint(zero({"estimate", "--params", "7B", "--momentum"}), 2, "--momentum");
   expect_one_complaint(zero({"estimate", "--params", "7B", "--gpu-memory", "x"}), 2, "no size");
   expect_one_complaint(zero({"estimate", "--params", "7B", "--gpu-memory", "0K"}), 2,
                        "nothing fits in no memory");

@@ -44,6 +44,9 @@ TEST(RunOptions, BadUsageIsOneLineAndExitsWithTwo) {
   expect_usage_error(Launched({ZERO_COMMAND, "frobnicate"}).wait(), "frobnicate");
   expect_usage_error(Launched({ZERO_COMMAND, "trace"}).wait(), "A command of trace");
   expect_usage_error(Launched({ZERO_COMMAND, "trace", "frobnicate"}).wait(), "frobnicate");
+  for (const char* what : {"--frobnicate", "out.json"})
+    expect_usage_error(Launched({ZERO_COMMAND, "trace", "merge", what}).wait(),
+                       "zero trace merge --help");
 }
 
 TEST(RunOptions, RestartsThatMakeNoSenseAreUsageErrors) {

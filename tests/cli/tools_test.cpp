@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
+#include <cstring>
 #include <fstream>
+#include <iterator>
 #include <set>
+#include <span>
 
+#include "checkpoint/hdf5_store.h"
 #include "cli/unique_fd.h"
 #include "tests/cli/checkpoint_root.h"
 
@@ -180,6 +184,12 @@ TEST(Diff, OfADamagedOneIsANo) {
   expect_one_complaint(zero({"diff", golden_root(), root}), 1, "common.h5");
 }
 
+TEST(Version, NamesTheLibrariesOfCheckpoints) {
+  const Result result = zero({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\nHDF5 1."), HasSubstr("\nxxHash 0.")));
+}
+
 TEST(Export, WritesWholeParametersAndOverwritesNothing) {
   Folder folder;
   const std::string out = folder / "model.safetensors";
@@ -214,6 +224,104 @@ TEST(Export, TakesFormatDtypeAndLargestFile) {
       zero_json({"export", golden_root(), folder / "c.safetensors", "--max-shard", "100"});
   EXPECT_GT(cut["files"].size(), 2u);
   for (const json& name : cut["files"]) EXPECT_TRUE(std::filesystem::exists(name)) << name;
+}
+
+/// What one export holds: its header, and its data behind it.
+std::pair<json, std::string> content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::uint64_t size = 0;
+  file.read(reinterpret_cast<char*>(&size), sizeof size);
+  std::string header(size, ' ');
+  file.read(header.data(), static_cast<std::streamsize>(size));
+  return {json::parse(header),
+          {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}};
+}
+
+/// Two ranks' shares of one parameter: its elements count from 0, their average from 100.
+std::string save_averaged(const std::string& root) {
+  checkpoint::CommonState common;
+  common.parameters = {{"w", {6}, DType::kFloat32, 0, true, -1}};
+  common.groups = {{{"lr", 0.5}}};
+  const std::vector<float> masters = {0, 1, 2, 3, 4, 5};
+  const std::vector<float> averages = {100, 101, 102, 103, 104, 105};
+  const auto store = checkpoint::make_hdf5_store(checkpoint::on_disk(), root);
+  const auto writer = store->begin(common, 2);
+  for (const int rank : {0, 1}) {
+    const auto share = [rank](const std::vector<float>& values) {
+      return std::as_bytes(std::span(values).subspan(rank == 0 ? 0 : 4, rank == 0 ? 4 : 2));
+    };
+    const std::vector<Extent> extents = {rank == 0 ? Extent{0, 0, 4} : Extent{0, 4, 6}};
+    checkpoint::RankState state;
+    state.states = {{"master", DType::kFloat32, extents, {share(masters)}},
+                    {"ema", DType::kFloat32, extents, {share(averages)}}};
+    writer->put(rank, state);
+  }
+  writer->commit();
+  return root;
+}
+
+TEST(Export, OfTheAverageHasItsBytesInsteadOfTheMasters) {
+  Folder folder;
+  const std::string root = save_averaged(folder / "r");
+  const auto floats = [&](std::vector<std::string> options) {
+    const std::string out = folder / "m.safetensors";
+    options.insert(options.begin(), {"export", root, out});
+    EXPECT_EQ(zero_json(options)["weights"], options.size() > 3 ? "ema" : "master");
+    const auto [header, data] = content_of(out);
+    std::filesystem::remove(out);
+    EXPECT_EQ(header["__metadata__"].value("libzero.weights", ""), options.size() > 3 ? "ema" : "");
+    std::vector<float> values(6);
+    EXPECT_EQ(data.size(), sizeof(float) * values.size());
+    std::memcpy(values.data(), data.data(), data.size());
+    return values;
+  };
+  EXPECT_THAT(floats({}), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(floats({"--ema"}), ElementsAre(100, 101, 102, 103, 104, 105));
+  EXPECT_EQ(zero({"export", root, folder / "m.h5", "--ema"}).code, 0);
+}
+
+TEST(Export, OfAnAverageThatIsNotInTheCheckpointIsANo) {
+  Folder folder;
+  expect_one_complaint(zero({"export", golden_root(), folder / "m.safetensors", "--ema"}), 1,
+                       "no average of the weights");
+  EXPECT_THAT(names_in(folder.path()), IsEmpty());
+}
+
+TEST(Export, TheNameSaysTheFormatAndTheAnswerDoes) {
+  Folder folder;
+  const auto begins_as_hdf5 = [](const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string magic(4, ' ');
+    file.read(magic.data(), 4);
+    return magic == "\x89HDF";
+  };
+  for (const std::string name : {"m.h5", "m.hdf5", "m.safetensors", "m.bin"}) {
+    const bool is_hdf5 = name == "m.h5" || name == "m.hdf5";
+    EXPECT_EQ(zero_json({"export", golden_root(), folder / name})["format"],
+              is_hdf5 ? "h5" : "safetensors");
+    EXPECT_EQ(begins_as_hdf5(folder / name), is_hdf5) << name;
+  }
+  EXPECT_THAT(zero({"export", golden_root(), folder / "text.h5"}).out, HasSubstr("1 file, h5"));
+  EXPECT_EQ(zero({"export", golden_root(), folder / "m", "--format", "h5"}).code, 0);
+  EXPECT_TRUE(begins_as_hdf5(folder / "m"));
+}
+
+TEST(Export, AFormatThatTheNameContradictsIsRefused) {
+  Folder folder;
+  expect_one_complaint(zero({"export", golden_root(), folder / "m.h5", "--format", "safetensors"}),
+                       2, "m.h5");
+  expect_one_complaint(zero({"export", golden_root(), folder / "m.safetensors", "--format", "h5"}),
+                       2, "--format");
+  EXPECT_THAT(names_in(folder.path()), IsEmpty());
+}
+
+TEST(Export, OverAFileOrAFolderSaysWhatToDoAboutIt) {
+  Folder folder;
+  const std::string file = folder / "file";
+  std::ofstream(file) << "x";
+  expect_one_complaint(zero({"export", golden_root(), file}), 2, "remove the file or choose");
+  expect_one_complaint(zero({"export", golden_root(), folder.path()}), 2, "name a new file, in it");
+  expect_one_complaint(zero({"export", file, folder / "out"}), 3, "this is no directory");
 }
 
 TEST(Export, ArgumentsAreChecked) {

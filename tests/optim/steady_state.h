@@ -44,6 +44,7 @@ struct Case {
   torch::Dtype dtype = torch::kFloat;
   torch::Dtype wire = torch::kFloat;
   bool no_sync = false;
+  std::int64_t bucket_bytes = 32 << 10;
   std::function<std::shared_ptr<Observer>()> observer = {};  ///< Makes each rank's; empty: none.
 };
 
@@ -64,7 +65,7 @@ class Training {
     }
     surround(enter_library);
     Options options;
-    options.stage(c.stage).clip_norm(1.0).bucket_bytes(32 << 10).first_bucket_bytes(8 << 10);
+    options.stage(c.stage).clip_norm(1.0).bucket_bytes(c.bucket_bytes).first_bucket_bytes(8 << 10);
     options.deterministic(!c.no_sync).wire(c.wire).loss_scaler({.initial_scale = 8});
     if (c.observer) options.observer(c.observer());
     options.groups({{[](const std::string&, const at::Tensor& t) { return t.dim() < 2; },

@@ -229,6 +229,23 @@ TEST(Recompute, AutocastIsWhatItWasInTheFirstRun) {
   EXPECT_EQ(autocast_state(torch::kCPU), before);
 }
 
+TEST(Recompute, AutocastOfEveryDeviceIsWhatItWasInTheFirstRun) {
+  std::vector<AutocastState> seen;
+  const Tensor x = torch::ones({2}, torch::requires_grad());
+  Tensor y;
+  {
+    const Autocast autocast(torch::kCUDA, torch::kHalf);
+    y = recompute(
+        [&](const Tensor& in) {
+          seen.push_back(autocast_state(torch::kCUDA));
+          return in.sin();
+        },
+        x);
+  }
+  y.sum().backward();
+  EXPECT_EQ(seen, std::vector<AutocastState>(2, AutocastState{true, torch::kHalf}));
+}
+
 TEST(Recompute, WithoutGradientsItIsAPlainCall) {
   RecomputedBlock block(kWidth);
   const torch::NoGradGuard no_grad;

@@ -15,11 +15,13 @@
 namespace zero::checkpoint {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::MemoryFileSystem;
 using ::testing::Pair;
+using ::testing::ThrowsMessage;
 
 const std::string kFolder = "/out";
 const std::string kPath = "/out/model.safetensors";
@@ -230,6 +232,60 @@ TEST_F(Export, RefusesAParameterWithoutWeights) {
   } catch (const FormatError& error) {
     EXPECT_THAT(error.what(), HasSubstr("neither 'master' nor 'value'"));
   }
+}
+
+/// Everything that a model can have, and where each one's export comes from.
+std::unique_ptr<Reader> averaged(bool has_average = true) {
+  static const std::vector<float> masters = {1, 2}, averages = {3, 4}, values = {5, 6};
+  const auto bytes = [](const std::vector<float>& of) { return std::as_bytes(std::span(of)); };
+  CommonState common;
+  common.step = 1;
+  common.parameters = {{"first", {2}, DType::kFloat32, 0, true, -1},
+                       {"second", {2}, DType::kBFloat16, 0, true, -1},
+                       {"frozen", {2}, DType::kFloat32, 0, false, -1},
+                       {"buffer", {2}, DType::kFloat32, -1, false, -1}};
+  common.groups = {{{"lr", 0.1}}};
+  const Extent first{0, 0, 2}, second{1, 0, 2}, frozen{2, 0, 2}, buffer{3, 0, 2};
+  RankState state;
+  state.states = {{"master", DType::kFloat32, {first, second}, {bytes(masters), bytes(masters)}},
+                  {"value", DType::kFloat32, {frozen, buffer}, {bytes(values), bytes(values)}}};
+  if (has_average)
+    state.states.push_back(
+        {"ema", DType::kFloat32, {first, second}, {bytes(averages), bytes(averages)}});
+  const auto store = make_memory_store();
+  const auto writer = store->begin(common, 1);
+  writer->put(0, state);
+  writer->commit();
+  return store->open(1);
+}
+
+TEST_F(Export, OfTheAverageTakesItWhereThereIsOneToBeAndValuesElsewhere) {
+  ExportOptions options;
+  options.weights = ExportWeights::kAverage;
+  options.dtype = DType::kFloat32;
+  export_parameters(*averaged(), *files_, kPath, options);
+  const SafetensorsFile file(*files_, kPath);
+  const auto content = files_->content(kPath);
+  const auto value = [&](const char* name) {
+    float first = 0;
+    std::uint64_t header = 0;
+    std::memcpy(&header, content.data(), sizeof header);
+    std::memcpy(&first, content.data() + 8 + header + file.find(name)->begin, sizeof first);
+    return first;
+  };
+  EXPECT_EQ(value("first"), 3);
+  EXPECT_EQ(value("second"), 3);
+  EXPECT_EQ(value("frozen"), 5);
+  EXPECT_EQ(value("buffer"), 5);
+  EXPECT_EQ(file.metadata().at("libzero.weights"), "ema");
+}
+
+TEST_F(Export, OfAnAverageThatTheCheckpointLacksIsRefused) {
+  ExportOptions options;
+  options.weights = ExportWeights::kAverage;
+  EXPECT_THAT([&] { export_parameters(*averaged(false), *files_, kPath, options); },
+              ThrowsMessage<FormatError>(AllOf(HasSubstr("no average"), HasSubstr("first"))));
+  EXPECT_THAT(files_->list(kFolder), IsEmpty());
 }
 
 }  // namespace
