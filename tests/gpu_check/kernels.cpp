@@ -5,8 +5,8 @@
 #include "libzero/kernels/block_norm.h"
 #include "libzero/kernels/cast.h"
 #include "libzero/kernels/sum.h"
-#include "tests/nccl/gpu/check.h"
-#include "tests/nccl/gpu/device_data.h"
+#include "tests/gpu_check/device_data.h"
+#include "tests/gpu_check/parts.h"
 
 namespace zero::gpu_check {
 namespace {
@@ -19,6 +19,17 @@ std::string text(DType dtype) {
   return std::string(name_of(dtype));
 }
 
+const std::string kPrepareName = "decision and constants of a step";
+std::string sum_name(DType dtype, int ranks) {
+  return "sum of " + std::to_string(ranks) + " x " + text(dtype) + " with its squares";
+}
+std::string cast_name(DType from, DType to) {
+  return "cast " + text(from) + " to " + text(to);
+}
+std::string adamw_name(DType gradient, DType copy) {
+  return "AdamW, gradient " + text(gradient) + ", parameter " + text(copy);
+}
+
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
@@ -26,8 +37,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 class KernelCheck {
  public:
-  KernelCheck(Lane& lane, const Settings& settings, Table& table)
-      : lane_(lane), settings_(settings), table_(table) {}
+  KernelCheck(Lane& lane, const Settings& settings, Report& report)
+      : lane_(lane), settings_(settings), report_(report) {}
 
   void ordered_sum(DType dtype, int ranks) {
     const bool right = sums_are_right(dtype, ranks);
@@ -46,8 +57,7 @@ class KernelCheck {
     args.block_squares = static_cast<double*>(squares.get());
     const double seconds = lane_.time(settings_.rounds, [&] { launch_sum(args); });
     const auto bytes = static_cast<double>(n * (ranks * size_of(dtype) + 8) + n / 8);
-    table_.add("sum of " + std::to_string(ranks) + " x " + text(dtype) + " with its squares", bytes,
-               seconds, right);
+    report_.rate(sum_name(dtype, ranks), bytes, seconds, right);
   }
 
   void cast(DType from, DType to) {
@@ -65,8 +75,8 @@ class KernelCheck {
     const double seconds = lane_.time(settings_.rounds, [&] {
       launch_cast({large_in.get(), from, large_out.get(), to, n});
     });
-    table_.add("cast " + text(from) + " to " + text(to),
-               static_cast<double>(n * (size_of(from) + size_of(to))), seconds, right);
+    report_.rate(cast_name(from, to), static_cast<double>(n * (size_of(from) + size_of(to))),
+                 seconds, right);
   }
 
   void adamw(DType gradient, DType copy) {
@@ -90,8 +100,7 @@ class KernelCheck {
                                n};
     const double seconds = lane_.time(settings_.rounds, [&] { launch_adamw(args); });
     const auto bytes = static_cast<double>(n * (size_of(gradient) + 24 + copy_bytes));
-    table_.add("AdamW, gradient " + text(gradient) + ", parameter " + text(copy), bytes, seconds,
-               right);
+    report_.rate(adamw_name(gradient, copy), bytes, seconds, right);
   }
 
   void prepare() {
@@ -108,8 +117,8 @@ class KernelCheck {
                      "The kernel prepare_step");
     lane_.wait();
     const std::vector<AdamWConstants> expected = {adamw_constants({}, 70'001)};
-    table_.add("decision and constants of a step", 0, 0,
-               state.read()[0].apply == 1 && same_bits(constants.read(), expected));
+    report_.rate(kPrepareName, 0, 0,
+                 state.read()[0].apply == 1 && same_bits(constants.read(), expected));
   }
 
  private:
@@ -181,29 +190,31 @@ class KernelCheck {
 
   Lane& lane_;
   const Settings& settings_;
-  Table& table_;
+  Report& report_;
 };
 
 }  // namespace
 
-void check_kernels(const std::shared_ptr<const nccl::Apis>& apis, const Settings& settings,
-                   Table& table) {
+void check_kernels(const Apis& apis, const Settings& settings, Report& report) {
   const nccl::OnDevice here(*apis, 0);
   Lane lane(apis);
-  KernelCheck kernels(lane, settings, table);
-  table.heading("Kernels on GPU 0, arrays of " + std::to_string(settings.elements) + " elements");
+  KernelCheck kernels(lane, settings, report);
+  for (const DType gradient : kFloats) {
+    for (const DType copy : kFloats) {
+      report.attempt(adamw_name(gradient, copy), [&] { kernels.adamw(gradient, copy); });
+    }
+  }
+  report.attempt(kPrepareName, [&] { kernels.prepare(); });
   for (const DType dtype : kFloats) {
-    for (const int ranks : {1, 2, 4, 8}) kernels.ordered_sum(dtype, ranks);
+    for (const int ranks : {1, 2, 4, 8}) {
+      report.attempt(sum_name(dtype, ranks), [&] { kernels.ordered_sum(dtype, ranks); });
+    }
   }
   for (const DType from : kFloats) {
     for (const DType to : kFloats) {
-      if (from != to) kernels.cast(from, to);
+      if (from != to) report.attempt(cast_name(from, to), [&] { kernels.cast(from, to); });
     }
   }
-  for (const DType gradient : kFloats) {
-    for (const DType copy : kFloats) kernels.adamw(gradient, copy);
-  }
-  kernels.prepare();
 }
 
 }  // namespace zero::gpu_check

@@ -1,0 +1,46 @@
+#include "tests/gpu_check/fake_machine.h"
+
+#include <torch/torch.h>
+
+#include "libzero/base/error.h"
+#include "libzero/optim/options.h"
+#include "tests/accelerator/device.h"
+#include "tests/gpu_check/fake_faults.h"
+#include "tests/gpu_check/fake_memory.h"
+#include "tests/nccl/fake/weather.h"
+
+namespace zero::gpu_check {
+namespace {
+
+class FakeMachine final : public Machine {
+ public:
+  explicit FakeMachine(const std::string& fault) : apis_(faulty_apis(fault)) {
+    nccl_test::Weather::now().reset(false);
+    count_fake_memory(fault == "forgotten-memory");
+    if (fault == "no-gpu") throw Unavailable("The fake machine has no GPU");
+  }
+
+  std::string description() const override { return "fake"; }
+  std::shared_ptr<const nccl::Apis> apis() const override { return apis_; }
+  c10::Device device() const override { return accelerator_test::device(0); }
+  std::int64_t free_bytes() const override { return std::int64_t{1} << 40; }
+  Options options() const override { return Options().offload(Offload::kHost); }
+  /// LibTorch moves modules by Tensor::set_data(), which refuses this kind of device.
+  void move(torch::nn::Module& module) const override {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& tensor : module.parameters())
+      tensor.unsafeGetTensorImpl()->shallow_copy_from(
+          tensor.detach().to(device()).getIntrusivePtr());
+  }
+
+ private:
+  std::shared_ptr<const nccl::Apis> apis_;
+};
+
+}  // namespace
+
+MachinePtr make_fake_machine(const std::string& fault) {
+  return std::make_unique<FakeMachine>(fault);
+}
+
+}  // namespace zero::gpu_check

@@ -1,0 +1,12 @@
+#pragma once
+
+/// The fake device of tests/accelerator with the fake machine's tables.
+
+#include "tests/gpu_check/machine.h"
+
+namespace zero::gpu_check {
+
+/// `fault`: empty, one of kernel_faults(), "forgotten-memory" or "no-gpu".
+MachinePtr make_fake_machine(const std::string& fault);
+
+}  // namespace zero::gpu_check

@@ -1,0 +1,44 @@
+#pragma once
+
+/// What the check runs on: a machine with GPUs, or the fake one.
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backends/nccl/libraries.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace zero {
+struct Options;
+}
+
+namespace zero::gpu_check {
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+
+  /// "NVIDIA H200, 140 GiB, ...".
+  virtual std::string description() const = 0;
+  virtual std::shared_ptr<const nccl::Apis> apis() const = 0;
+  /// The GPU that all parts but the collectives use.
+  virtual c10::Device device() const = 0;
+  virtual std::int64_t free_bytes() const = 0;
+  /// Options of an optimizer whose state lies on the GPU.
+  virtual Options options() const = 0;
+  /// module.to(device()).
+  virtual void move(torch::nn::Module& module) const = 0;
+};
+
+using MachinePtr = std::unique_ptr<Machine>;
+/// Throws Unavailable where there is none.
+using MakeMachine = std::function<MachinePtr()>;
+
+}  // namespace zero::gpu_check
