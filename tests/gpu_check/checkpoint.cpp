@@ -1,6 +1,5 @@
 #include <torch/torch.h>
 
-#include "tests/gpu_check/kept_store.h"
 #include "tests/gpu_check/training.h"
 #include "tests/gpu_check/training_parts.h"
 
@@ -42,7 +41,7 @@ void judge(const std::string& what, bool is_same, Report& report) {
 void check_checkpoint(const Machine& machine, const Settings& settings, Report& report) {
   Trained saved(machine.device(), machine.options(), settings.exact_parameters);
   saved.train(0, kBefore);
-  const auto store = make_kept_store();
+  const auto store = machine.store();
   saved.optimizer.save(*store);
   Trained loaded(at::kCPU, Options(), settings.exact_parameters);
   {

@@ -14,7 +14,7 @@ namespace {
 
 class FakeMachine final : public Machine {
  public:
-  explicit FakeMachine(const std::string& fault) : apis_(faulty_apis(fault)) {
+  explicit FakeMachine(const std::string& fault) : fault_(fault), apis_(faulty_apis(fault)) {
     nccl_test::Weather::now().reset(false);
     count_fake_memory(fault == "forgotten-memory");
     if (fault == "no-gpu") throw Unavailable("The fake machine has no GPU");
@@ -24,7 +24,16 @@ class FakeMachine final : public Machine {
   std::shared_ptr<const nccl::Apis> apis() const override { return apis_; }
   c10::Device device() const override { return accelerator_test::device(0); }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 40; }
-  Options options() const override { return Options().offload(Offload::kHost); }
+  Options options() const override {
+    Options options = Options().offload(Offload::kHost);
+    if (fault_ == "stage") options.stage(1);
+    if (fault_ == "small-scale") options.loss_scaler().initial_scale = 1;
+    if (fault_ == "large-scale") options.loss_scaler().initial_scale = 0x1p60;
+    return options;
+  }
+  std::unique_ptr<checkpoint::Store> store() const override {
+    return make_kept_store(fault_ == "damaged-store");
+  }
   /// LibTorch moves modules by Tensor::set_data(), which refuses this kind of device.
   void move(torch::nn::Module& module) const override {
     const at::NoGradGuard no_grad;
@@ -34,6 +43,7 @@ class FakeMachine final : public Machine {
   }
 
  private:
+  const std::string fault_;
   std::shared_ptr<const nccl::Apis> apis_;
 };
 

@@ -1,6 +1,8 @@
 #include "tests/gpu_check/fake_memory.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
 
 #include <atomic>
 
@@ -56,6 +58,27 @@ class Counting final : public c10::DeviceAllocator {
   const bool forgets_;
   std::atomic<std::int64_t> requested_ = 0, pieces_ = 0;
 };
+
+/// For results that begin without memory; LibTorch's fallback for devices has none of its own.
+const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
+                         std::optional<at::MemoryFormat>) {
+  c10::TensorImpl* const impl = self.unsafeGetTensorImpl();
+  const c10::Storage& storage = impl->unsafe_storage();
+  const std::size_t bytes =
+      static_cast<std::size_t>(c10::multiply_integers(size)) * self.dtype().itemsize();
+  if (bytes > storage.nbytes()) {
+    TORCH_CHECK(self.numel() == 0, "the fake device does not keep what is resized");
+    const c10::DeviceGuard here(self.device());
+    storage.set_data_ptr_noswap(c10::GetAllocator(kType)->allocate(bytes));
+    storage.set_nbytes(bytes);
+  }
+  impl->set_sizes_contiguous(size);
+  return self;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("resize_", &resize);
+}
 
 }  // namespace
 

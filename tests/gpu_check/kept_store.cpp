@@ -80,7 +80,8 @@ class KeptWriter final : public Writer {
 
 class KeptReader final : public Reader {
  public:
-  explicit KeptReader(std::shared_ptr<const Kept> kept) : kept_(std::move(kept)) {}
+  KeptReader(std::shared_ptr<const Kept> kept, bool damages)
+      : kept_(std::move(kept)), damages_(damages) {}
 
   const StepInfo& info() const override { return kept_->info; }
   const CommonState& common() const override { return kept_->common; }
@@ -102,6 +103,7 @@ class KeptReader final : public Reader {
             std::span<std::byte> dst) const override {
     const Array& from = array(parameter, state);
     std::memcpy(dst.data(), from.bytes.data() + begin * size_of(from.dtype), dst.size());
+    if (damages_ && begin == 0) dst[0] ^= std::byte{1};
   }
 
  private:
@@ -110,10 +112,12 @@ class KeptReader final : public Reader {
   }
 
   std::shared_ptr<const Kept> kept_;
+  const bool damages_;
 };
 
 class KeptStore final : public Store {
  public:
+  explicit KeptStore(bool damages) : damages_(damages) {}
   Listing list() override { return kept_ ? Listing{{kept_->info}, {}} : Listing{}; }
   std::unique_ptr<Writer> begin(const CommonState& common, int) override {
     return std::make_unique<KeptWriter>(kept_, common);
@@ -122,18 +126,19 @@ class KeptStore final : public Store {
     throw Unavailable("kept store: it is for one rank");
   }
   std::unique_ptr<Reader> open(std::int64_t) override {
-    return std::make_unique<KeptReader>(kept_);
+    return std::make_unique<KeptReader>(kept_, damages_);
   }
   void remove(std::int64_t) override { kept_ = nullptr; }
 
  private:
+  const bool damages_;
   std::shared_ptr<Kept> kept_;
 };
 
 }  // namespace
 
-std::unique_ptr<checkpoint::Store> make_kept_store() {
-  return std::make_unique<KeptStore>();
+std::unique_ptr<checkpoint::Store> make_kept_store(bool damages) {
+  return std::make_unique<KeptStore>(damages);
 }
 
 }  // namespace zero::gpu_check

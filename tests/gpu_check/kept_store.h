@@ -8,6 +8,7 @@
 
 namespace zero::gpu_check {
 
-std::unique_ptr<checkpoint::Store> make_kept_store();
+/// `damages`: the first bit of each array is another one when it is read.
+std::unique_ptr<checkpoint::Store> make_kept_store(bool damages = false);
 
 }  // namespace zero::gpu_check

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backends/nccl/libraries.h"
+#include "tests/gpu_check/kept_store.h"
 
 namespace torch::nn {
 class Module;
@@ -33,6 +34,8 @@ class Machine {
   virtual std::int64_t free_bytes() const = 0;
   /// Options of an optimizer whose state lies on the GPU.
   virtual Options options() const = 0;
+  /// Where a checkpoint is kept.
+  virtual std::unique_ptr<checkpoint::Store> store() const { return make_kept_store(); }
   /// module.to(device()).
   virtual void move(torch::nn::Module& module) const = 0;
 };

@@ -110,7 +110,7 @@ std::vector<std::string> names() {
 
 }  // namespace
 
-int run_program(CLI::App& app, int argc, char** argv, Settings settings, const MakeMachine& make) {
+int run_program(CLI::App& app, int argc, char** argv, Settings& settings, const MakeMachine& make) {
   double seconds = 450, limit = 0;
   std::string part;
   std::vector<std::string> only;

@@ -22,7 +22,7 @@ struct Settings {
   int gpt_layers = 4;
   int gpt_batch = 64;
   int gpt_context = 128;
-  double gpt_fall = 2.0;  ///< Nats that the loss falls by, at least.
+  double gpt_fall = 2.5;  ///< Nats that the loss falls by, at least.
   std::string text;       ///< File that it trains on.
   /// Figures of speed decide about the exit code: those of kernels, and those of a whole step,
   /// which are promised for a large model.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kLr = 1e-3, kWeightDecay = 0.1, kClipNorm = 1.0;
 constexpr int kWarmUp = 3;
+constexpr std::size_t kMatrix = 2;  // the first parameter that is one
 // Of a parameter, both optimizers together: 18 here, 18 there, the gradient that both are given.
 constexpr std::int64_t kBytes = 38;
 
@@ -28,6 +29,7 @@ class Duel {
       : device_(machine.device()),
         ours_(parameters_of(shapes_of(count), at::kBFloat16, device_)),
         theirs_(parameters_of(shapes_of(count), at::kBFloat16, device_)),
+        beginning_(ours_[kMatrix].tensor.detach().clone()),
         gradients_(gradients_of(ours_, 1)),
         optimizer_(ours_, {}, AdamWOptions(kLr).weight_decay(kWeightDecay),
                    machine.options().clip_norm(kClipNorm), alone()),
@@ -62,6 +64,12 @@ class Duel {
     return largest;
   }
 
+  /// The largest change since the beginning, of the first matrix.
+  double change() const {
+    const at::NoGradGuard no_grad;
+    return (ours_[kMatrix].tensor - beginning_).abs().max().item<double>();
+  }
+
   void leave() { optimizer_.shutdown(); }
 
  private:
@@ -76,6 +84,7 @@ class Duel {
 
   c10::Device device_;
   std::vector<NamedTensor> ours_, theirs_;
+  at::Tensor beginning_;
   std::vector<at::Tensor> gradients_;
   Optimizer optimizer_;
   FusedAdamW fused_;
@@ -109,6 +118,9 @@ void check_update(const Machine& machine, const Settings& settings, Report& repo
   }
   report.note("the same with what backward() does before: gradients summed in fp32, their norm",
               times_over(times.fused_with_copy, times.with_backward));
+  const double change = duel.change();
+  report.judge("largest change of a parameter by these steps", number(change, 6),
+               "at least " + number(kLr, 6), change >= kLr);
   // Both round to bfloat16, whose neighbours lie 2^-12 apart where the parameters are largest.
   const double difference = duel.difference(), allowed = 0x1p-11;
   report.judge("largest difference of a parameter between the two", number(difference, 6),
