@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -25,29 +26,37 @@ int then(int error, Stream stream, Body body) {
   return error;
 }
 
-void forget_accumulator(KernelApi& kernels) {
-  kernels.ordered_sum = [](const cuda::OrderedSum* args, Stream stream) {
+void forget_accumulator(nccl::Apis& apis) {
+  apis.kernels.ordered_sum = [](const cuda::OrderedSum* args, Stream stream) {
     cuda::OrderedSum wrong = *args;
     wrong.accumulate = 0;
     return right().ordered_sum(&wrong, stream);
   };
 }
 
-void sum_for_maximum(KernelApi& kernels) {
-  kernels.ordered_reduce = [](const cuda::OrderedReduce* args, Stream stream) {
+void sum_for_maximum(nccl::Apis& apis) {
+  apis.kernels.ordered_reduce = [](const cuda::OrderedReduce* args, Stream stream) {
     cuda::OrderedReduce wrong = *args;
     wrong.maximum = 0;
     return right().ordered_reduce(&wrong, stream);
   };
 }
 
-void idle_adamw(KernelApi& kernels) {
-  kernels.adamw = [](const cuda::AdamWStep*, Stream) { return 0; };
+void idle_adamw(nccl::Apis& apis) {
+  apis.kernels.adamw = [](const cuda::AdamWStep*, Stream) { return 0; };
+}
+
+void forget_rank(nccl::Apis& apis) {
+  apis.kernels.ordered_sum = [](const cuda::OrderedSum* args, Stream stream) {
+    cuda::OrderedSum wrong = *args;
+    if (wrong.ranks > 1) --wrong.ranks;
+    return right().ordered_sum(&wrong, stream);
+  };
 }
 
 /// One element of each run is stepped twice.
-void wrong_bit(KernelApi& kernels) {
-  kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
+void wrong_bit(nccl::Apis& apis) {
+  apis.kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
     cuda::AdamWStep again = *args;
     again.count = args->count > 0 ? 1 : 0;
     const int error = right().adamw(args, stream);
@@ -55,35 +64,64 @@ void wrong_bit(KernelApi& kernels) {
   };
 }
 
-void slow_adamw(KernelApi& kernels) {
-  kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
+void slow_adamw(nccl::Apis& apis) {
+  apis.kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
     return then(right().adamw(args, stream), stream,
-                [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+                [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
   };
 }
 
-void error_of_adamw(KernelApi& kernels) {
-  kernels.adamw = [](const cuda::AdamWStep*, Stream) { return 700; };
+void error_of_adamw(nccl::Apis& apis) {
+  apis.kernels.adamw = [](const cuda::AdamWStep*, Stream) { return 700; };
 }
 
-void crash(KernelApi& kernels) {
-  kernels.adamw = [](const cuda::AdamWStep*, Stream) -> int { std::abort(); };
+/// What it makes of the first master is no number.
+void nan_adamw(nccl::Apis& apis) {
+  apis.kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
+    cuda::AdamWStep broken = *args;
+    AdamWConstants constants;
+    std::memset(&constants, 0xff, sizeof(constants));
+    static const AdamWConstants kept = constants;  // the launch reads it later
+    broken.constants = &kept;
+    return right().adamw(&broken, stream);
+  };
 }
 
-void hang(KernelApi& kernels) {
-  kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
+void idle_gather(nccl::Apis& apis) {
+  apis.nccl.all_gather = [](const void*, void*, std::size_t, int, nccl::NcclComm,
+                            nccl::CudaStream) { return 0; };
+}
+
+void other_root(nccl::Apis& apis) {
+  static const nccl::NcclApi whole = nccl_test::fake_nccl();
+  apis.nccl.broadcast = [](const void* in, void* out, std::size_t count, int dtype, int,
+                           nccl::NcclComm comm, nccl::CudaStream stream) {
+    return whole.broadcast(in, out, count, dtype, /*root=*/0, comm, stream);
+  };
+}
+
+void crash(nccl::Apis& apis) {
+  apis.kernels.adamw = [](const cuda::AdamWStep*, Stream) -> int { std::abort(); };
+}
+
+void hang(nccl::Apis& apis) {
+  apis.kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
     return then(right().adamw(args, stream), stream,
                 [] { std::this_thread::sleep_for(std::chrono::hours(1)); });
   };
 }
 
-const std::map<std::string, void (*)(KernelApi&)>& faults() {
-  static const std::map<std::string, void (*)(KernelApi&)> all = {
+const std::map<std::string, void (*)(nccl::Apis&)>& faults() {
+  static const std::map<std::string, void (*)(nccl::Apis&)> all = {
       {"no-accumulator", &forget_accumulator},
+      {"forgotten-rank", &forget_rank},
       {"sum-for-maximum", &sum_for_maximum},
       {"idle-adamw", &idle_adamw},
       {"wrong-bit", &wrong_bit},
       {"slow-adamw", &slow_adamw},
+      {"nan-adamw", &nan_adamw},
+      {"idle-gather", &idle_gather},
+      {"other-root", &other_root},
       {"error", &error_of_adamw},
       {"crash", &crash},
       {"hang", &hang}};
@@ -92,17 +130,11 @@ const std::map<std::string, void (*)(KernelApi&)>& faults() {
 
 }  // namespace
 
-std::vector<std::string> kernel_faults() {
-  std::vector<std::string> names;
-  for (const auto& [name, make] : faults()) names.push_back(name);
-  return names;
-}
-
 std::shared_ptr<const nccl::Apis> faulty_apis(const std::string& fault) {
   const auto found = faults().find(fault);
   if (found == faults().end()) return nccl_test::fake_apis();
   nccl::Apis apis = *nccl_test::fake_apis();
-  found->second(apis.kernels);
+  found->second(apis);
   return std::make_shared<const nccl::Apis>(apis);
 }
 

@@ -4,17 +4,14 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "backends/nccl/libraries.h"
 
 namespace zero::gpu_check {
 
-/// "no-accumulator", "sum-for-maximum", "idle-adamw", "wrong-bit", "slow-adamw", "error", "crash",
-/// "hang".
-std::vector<std::string> kernel_faults();
-
-/// The fake machine's tables with one of them, or without any where `fault` is none of them.
+/// The fake machine's tables with one of "no-accumulator", "forgotten-rank", "sum-for-maximum",
+/// "idle-adamw", "wrong-bit", "slow-adamw", "nan-adamw", "idle-gather", "other-root", "error",
+/// "crash", "hang", or without any where `fault` is none of them.
 std::shared_ptr<const nccl::Apis> faulty_apis(const std::string& fault);
 
 }  // namespace zero::gpu_check

@@ -6,8 +6,8 @@
 
 namespace zero::gpu_check {
 
-/// `fault`: empty, one of kernel_faults(), or "damaged-store", "forgotten-memory", "large-scale",
-/// "no-gpu", "small-scale", "stage".
+/// `fault`: empty, one of faulty_apis(), or "damaged-store", "forgotten-memory", "large-scale",
+/// "no-gpu", "on-host", "small-scale", "stage".
 MachinePtr make_fake_machine(const std::string& fault);
 
 }  // namespace zero::gpu_check

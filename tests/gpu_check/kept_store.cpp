@@ -103,7 +103,7 @@ class KeptReader final : public Reader {
             std::span<std::byte> dst) const override {
     const Array& from = array(parameter, state);
     std::memcpy(dst.data(), from.bytes.data() + begin * size_of(from.dtype), dst.size());
-    if (damages_ && begin == 0) dst[0] ^= std::byte{1};
+    if (damages_ && begin == 0) dst[2] ^= std::byte{1};
   }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace zero::gpu_check {
 
-/// `damages`: the first bit of each array is another one when it is read.
+/// `damages`: the first number of each float32 array is another one when it is read.
 std::unique_ptr<checkpoint::Store> make_kept_store(bool damages = false);
 
 }  // namespace zero::gpu_check
