@@ -5,7 +5,7 @@
 
 #include "backends/connect_gpu.h"
 #include "backends/connect_settings.h"
-#include "backends/plugin_search.h"
+#include "libzero/collective/plugin_search.h"
 #include "backends/rendezvous/departures.h"
 #include "backends/rendezvous/roll_call.h"
 #include "backends/rendezvous/route.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "backends/nccl/nccl.h"
-#include "backends/plugin_search.h"
+#include "libzero/collective/plugin_search.h"
 #include "libzero/base/error.h"
 
 namespace zero {

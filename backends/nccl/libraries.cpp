@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "libzero/base/error.h"
+#include "libzero/kernels/cuda/library.h"
 
 namespace zero::nccl {
 namespace {
@@ -69,15 +70,8 @@ std::shared_ptr<const Apis> load_apis(const LibraryNames& names) {
   const Library cudart("the CUDA runtime", names.cudart);
   for_each_cuda_function(
       apis->cuda, [&](auto& function, const char* symbol) { cudart.find(function, symbol); });
-  const Library kernels("libzero's library of CUDA kernels", names.kernels);
-  zero::cuda::KernelsFn fill = nullptr;
-  kernels.find(fill, zero::cuda::kKernelsSymbol);
-  const std::int32_t version = fill(&apis->kernels);
-  if (version != zero::cuda::kKernelsVersion) {
-    unavailable("the CUDA kernels were built for another libzero: version " +
-                std::to_string(version) + ", wanted " +
-                std::to_string(zero::cuda::kKernelsVersion));
-  }
+  const std::string missing = zero::cuda::load_kernels(names.kernels, apis->kernels);
+  if (!missing.empty()) unavailable(missing);
   check_gpu(apis->cuda);
   return apis;
 }

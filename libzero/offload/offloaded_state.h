@@ -6,13 +6,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "libzero/offload/block_ring.h"
+#include "libzero/offload/distant_state.h"
 #include "libzero/offload/offload.h"
 #include "libzero/offload/offload_plan.h"
 
@@ -27,12 +27,12 @@ struct OffloadedRun {
 
 /// Zeros at first. Members are called by one thread at a time. All that touch the file throw
 /// IoError.
-class OffloadedState {
+class OffloadedState final : public DistantState {
  public:
   /// Makes the file. `spans` in the order of the walk, `label` names the rank. Throws IoError.
   OffloadedState(const Offload& where, std::span<const OffloadSpan> spans,
                  const std::string& label);
-  ~OffloadedState();
+  ~OffloadedState() override;
 
   /// A step's walk over everything, once, in order; for each block next(), then release().
   ///
@@ -50,17 +50,16 @@ class OffloadedState {
   /// Gives a walk up; nothing has changed if no block was released.
   void cancel() noexcept;
 
-  /// Elements of a bucket, one array: not in a walk between next() and finish(). What is written
-  /// is in the file after flush(), or when it is read here; write() and visit() cancel a walk that
-  /// only has begun. They may cross blocks.
-  void read(std::int32_t bucket, OffloadedArray array, std::int64_t begin, std::span<float> to);
+  /// Not in a walk between next() and finish(). What is written is in the file after flush(), or
+  /// when it is read here; write() and visit() cancel a walk that only has begun. They may cross
+  /// blocks.
+  void read(std::int32_t bucket, OffloadedArray array, std::int64_t begin,
+            std::span<float> to) override;
   void write(std::int32_t bucket, OffloadedArray array, std::int64_t begin,
-             std::span<const float> from);
-  /// Calls `visit` for each part, which may change it: `at` is its first element.
-  using Visit = std::function<void(std::int64_t at, std::span<float> values)>;
+             std::span<const float> from) override;
   void visit(std::int32_t bucket, OffloadedArray array, std::int64_t begin, std::int64_t end,
-             const Visit& visit);
-  void flush();
+             const Visit& visit) override;
+  void flush() override;
 
   /// A new file in the same folder: of the same spans, or of others. Throws IoError.
   std::unique_ptr<OffloadedState> another() const;

@@ -75,4 +75,19 @@ void AdamWRule::step(std::int32_t group, const UpdateRun& run) const {
   adamw_step(constants_[static_cast<std::size_t>(group)], own);
 }
 
+int AdamWRule::launch(std::int32_t group, const UpdateRun& run, const DeviceStep& on) const {
+  cuda::AdamWStep own;
+  own.state = on.state;
+  own.constants = static_cast<const AdamWConstants*>(on.constants) + group;
+  own.gradient = run.gradient;
+  own.master = run.master;
+  own.exp_avg = run.moments[0];
+  own.exp_avg_sq = run.moments[1];
+  own.low_precision = run.low_precision;
+  own.low_precision_dtype = run.low_precision_dtype;
+  own.value_limit = on.value_limit;
+  own.count = run.n;
+  return on.kernels.adamw(&own, on.stream);
+}
+
 }  // namespace zero

@@ -20,6 +20,10 @@ class AdamWRule : public UpdateRule {
   void begin_step(std::span<const OptionValues> classes,
                   std::span<const std::int64_t> steps) override;
   void step(std::int32_t group, const UpdateRun& run) const override;
+  std::span<const std::byte> constants() const noexcept override {
+    return std::as_bytes(std::span(constants_));
+  }
+  int launch(std::int32_t group, const UpdateRun& run, const DeviceStep& on) const override;
 
  private:
   std::vector<AdamWConstants> constants_;  // of the present step, by group

@@ -10,6 +10,7 @@
 
 #include "libzero/base/error.h"
 #include "libzero/collective/agreement.h"
+#include "libzero/optim/device_lane.h"
 #include "libzero/optim/model_sync.h"
 
 namespace zero {
@@ -25,18 +26,16 @@ LossScaler make_scaler(const Layout& layout, const LossScalerOptions& options) {
   return has_float16(layout) ? scaler : LossScaler::disabled(options.max_consecutive_skips);
 }
 
-/// Masters and moments lie in host memory or on a disk, wherever the model does.
-void require_place_for_state(const ParameterTable& table, const Options& options) {
-  if (table.device.is_cpu()) return;
+/// The kernels, where state is to lie on a GPU.
+std::shared_ptr<const cuda::KernelApi> kernels_of_plan(const ParameterTable& table,
+                                                       const Options& options) {
+  if (table.device.is_cpu()) return nullptr;
   ZERO_REQUIRE(at::getAccelerator() == table.device.type(),
                "model: parameters lie on a device that cannot train; move the model to the CPU or "
                "a GPU: " +
                    table.specs.front().name + " is on " + table.device.str());
-  ZERO_REQUIRE(options.offload().on_host() || options.offload().on_disk(),
-               "model: parameters lie on a GPU, where libzero cannot keep masters and moments; "
-               "construct the optimizer with Options().offload(Offload::kHost), which keeps them "
-               "in host memory: " +
-                   table.specs.front().name + " is on " + table.device.str());
+  if (options.offload().on_host() || options.offload().on_disk()) return nullptr;
+  return kernels_for(table.device, options.device_kernels());
 }
 
 BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
@@ -45,7 +44,7 @@ BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
   std::unique_ptr<UpdateRule> rule = make_update_rule(defaults, options.groups());
   require_valid(*rule, defaults, options);
   ParameterTable table = make_parameter_table(parameters, options.groups());
-  require_place_for_state(table, options);
+  std::shared_ptr<const cuda::KernelApi> kernels = kernels_of_plan(table, options);
   for (const NamedTensor& buffer : buffers) require_dense(buffer, "buffer", table.device);
   Layout layout(table.specs,
                 {options.bucket_bytes(), options.first_bucket_bytes(), options.shard_alignment()});
@@ -54,7 +53,8 @@ BuildPlan plan_alone(const std::vector<NamedTensor>& parameters,
                "be trained");
   LossScaler scaler = make_scaler(layout, options.loss_scaler());
   return {std::move(table), std::move(layout), std::move(scaler),
-          std::move(rule),  defaults,          nullptr};
+          std::move(rule),  defaults,          std::move(kernels),
+          nullptr};
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ struct BuildPlan {
   Layout layout;
   LossScaler scaler;
   std::unique_ptr<UpdateRule> rule;
-  RuleOptions defaults;              ///< That it was made from, with the options' groups.
-  std::shared_ptr<Collective> comm;  ///< Split off for the optimizer alone.
+  RuleOptions defaults;  ///< That it was made from, with the options' groups.
+  std::shared_ptr<const cuda::KernelApi> kernels;  ///< Null: state does not lie on a GPU.
+  std::shared_ptr<Collective> comm;                ///< Split off for the optimizer alone.
 };
 
 /// Collective over `comm`, which the plan does not take. Checks model and options and compares with

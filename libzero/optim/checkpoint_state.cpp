@@ -65,7 +65,7 @@ class Views {
     auto& states = result_.part.state.states;
     const auto add_state = [&](StateKind kind, OffloadedArray array, auto data_of) {
       StateView view{name_of(kind), DType::kFloat32, {}, {}};
-      if (source_.offload != nullptr) {
+      if (source_.distant != nullptr) {
         view.extents = extents;
         view.fill = filler_of(array);
       } else {
@@ -103,14 +103,14 @@ class Views {
   /// Called long after this object is gone, as long as the optimizer stays as it is.
   std::function<void(const Extent&, std::span<std::byte>)> filler_of(OffloadedArray array) const {
     return [array, &table = source_.table, &layout = source_.layout, &states = source_.states,
-            offload = source_.offload](const Extent& part, std::span<std::byte> dst) {
+            distant = source_.distant](const Extent& part, std::span<std::byte> dst) {
       const auto p = static_cast<std::size_t>(part.parameter);
       if (array == OffloadedArray::kMaster && table.specs[p].dtype == DType::kFloat32)
         return read_elements(table.tensors[p], part.begin, part.end - part.begin, dst.data());
       const Slot slot = layout.slot(part.parameter);
       const std::int64_t origin = states[static_cast<std::size_t>(slot.bucket)].stepped.begin;
       std::vector<float> values(static_cast<std::size_t>(part.end - part.begin));
-      offload->read(slot.bucket, array, slot.offset + part.begin - origin, values);
+      distant->read(slot.bucket, array, slot.offset + part.begin - origin, values);
       std::memcpy(dst.data(), values.data(), dst.size());
     };
   }

@@ -12,7 +12,7 @@
 #include "checkpoint/ranks/save.h"
 #include "checkpoint/training_state.h"
 #include "libzero/layout/layout.h"
-#include "libzero/offload/offloaded_state.h"
+#include "libzero/offload/distant_state.h"
 #include "libzero/optim/aligned_array.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
@@ -46,7 +46,7 @@ struct CheckpointSource {
   std::int64_t steps_applied = 0;
   std::span<const std::int64_t> begun = {};  ///< As in LoadPlan, of the table's rows.
   LossScalerState scaler;
-  OffloadedState* offload = nullptr;  ///< Null: masters and moments lie in `states`.
+  DistantState* distant = nullptr;  ///< Null: masters and moments lie in `states`.
   std::string refusal;  ///< Empty, or why there is nothing to save: then no memory is looked at.
 };
 

@@ -19,30 +19,20 @@ constexpr double kTermLimit = 0x1p288;
 static_assert(ExactSum::kTermLimitExponent == 288);
 constexpr std::int64_t kMaxMergedWord = std::int64_t{1} << 62;
 
-/// value = mantissa * 2^(position + kLowestExponent).
-struct Term {
-  std::uint64_t mantissa;
-  int position;
-};
-
-Term decompose(double value) {
+void require_term(double value) {
   ZERO_REQUIRE(value >= 0 && value < kTermLimit,
                "A term of an exact sum must be finite, not negative and below 2^288; look for "
                "overflow before adding: " +
                    number_text(value));
   const auto bits = std::bit_cast<std::uint64_t>(value);
-  constexpr std::uint64_t kLeadingBit = std::uint64_t{1} << 52;
-  if (value == 0) return {0, 0};
+  const int exponent = static_cast<int>(bits >> 52) - 1075;
+  if (value == 0 || exponent >= ExactSum::kLowestExponent) return;
   // A subnormal double has no leading bit, but lies far below 2^-320 and is refused anyway.
-  const Term term{(bits & (kLeadingBit - 1)) | kLeadingBit,
-                  static_cast<int>((bits >> 52) & 0x7ff) - 1075 - ExactSum::kLowestExponent};
-  if (term.position >= 0) return term;
-  const int below = -term.position;
-  ZERO_REQUIRE(std::countr_zero(term.mantissa) >= below,
+  const std::uint64_t mantissa = bits | (std::uint64_t{1} << 52);
+  ZERO_REQUIRE(std::countr_zero(mantissa) >= ExactSum::kLowestExponent - exponent,
                "A term of an exact sum must be a multiple of 2^-320; sum squares of float32 values "
                "only: " +
                    number_text(value));
-  return {term.mantissa >> below, 0};
 }
 
 /// The words cut into digits of exactly 32 bits; the last word may hold two.
@@ -90,17 +80,15 @@ void ExactSum::add(std::span<const double> values) {
 
 /// Leaves words beyond a digit, each by less than one digit more.
 void ExactSum::put(double value) {
-  const Term term = decompose(value);
-  if (term.mantissa == 0) return;
-  const auto word = static_cast<std::size_t>(term.position / kDigitBits);
-  const int shift = term.position % kDigitBits;
-  const std::uint64_t low = term.mantissa << shift;
-  const std::uint64_t high = shift == 0 ? 0 : term.mantissa >> (64 - shift);
-  words_[word] += static_cast<std::int64_t>(low & kDigitMask);
+  require_term(value);
+  const ExactDigits digits = exact_digits(value);
   // A term below 2^288 has no bits in words past the end, although its digits' places may lie
   // there.
-  if (low >> kDigitBits != 0) words_[word + 1] += static_cast<std::int64_t>(low >> kDigitBits);
-  if (high != 0) words_[word + 2] += static_cast<std::int64_t>(high);
+  for (std::size_t k = 0; k < std::size(digits.digit); ++k) {
+    if (digits.digit[k] != 0)
+      words_[static_cast<std::size_t>(digits.word) + k] +=
+          static_cast<std::int64_t>(digits.digit[k]);
+  }
 }
 
 void ExactSum::merge(std::span<const std::int64_t> words) {

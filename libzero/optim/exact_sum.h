@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "libzero/kernels/exact_digits.h"
+
 namespace zero {
 
 /// The exact sum of non-negative doubles, held as a fixed-point number of kWords digits to base
@@ -19,9 +21,9 @@ namespace zero {
 /// freely.
 class ExactSum {
  public:
-  static constexpr int kWords = 20;
-  static constexpr int kDigitBits = 32;
-  static constexpr int kLowestExponent = -320;
+  static constexpr int kWords = kExactWords;
+  static constexpr int kDigitBits = kExactDigitBits;
+  static constexpr int kLowestExponent = kExactLowestExponent;
   /// The last word is left to carries.
   static constexpr int kTermLimitExponent = kLowestExponent + kDigitBits * (kWords - 1);
 

@@ -79,8 +79,8 @@ void read_present_master(const LoadTarget& target, std::int32_t parameter, std::
   const auto p = static_cast<std::size_t>(parameter);
   if (target.table.specs[p].dtype == DType::kFloat32) {
     read_elements(target.table.tensors[p], begin, count, dst);
-  } else if (target.offload != nullptr) {
-    target.offload->read(slot.bucket, OffloadedArray::kMaster, at,
+  } else if (target.distant != nullptr) {
+    target.distant->read(slot.bucket, OffloadedArray::kMaster, at,
                          {dst, static_cast<std::size_t>(count)});
   } else {
     std::copy_n(state.master.data() + at, count, dst);
@@ -249,17 +249,27 @@ void FreshState::put_parameter(const Piece& piece, LoadTarget& target) {
   });
 }
 
+void FreshState::put_arrays(std::int32_t bucket, LoadTarget& target) {
+  const Arrays& arrays = buckets_[static_cast<std::size_t>(bucket)];
+  BucketState& state = target.states[static_cast<std::size_t>(bucket)];
+  const auto put = [&](const AlignedArray<float>& from, OffloadedArray array,
+                       ArenaArray<float>& to) {
+    if (target.distant == nullptr) {
+      std::copy_n(from.data(), from.size(), to.data());
+    } else {
+      target.distant->write(bucket, array, 0, {from.data(), static_cast<std::size_t>(from.size())});
+    }
+  };
+  if (target.layout.buckets()[static_cast<std::size_t>(bucket)].dtype != DType::kFloat32)
+    put(arrays.master, OffloadedArray::kMaster, state.master);
+  for (std::size_t i = 0; i < state.kept.size(); ++i)
+    put(arrays.kept[i], kept_array(i), state.kept[i].values);
+}
+
 void FreshState::put_in_place(LoadTarget& target) {
   for (const Piece& piece : pieces_of(target)) put_parameter(piece, target);
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    BucketState& state = target.states[b];
-    const auto put = [](const AlignedArray<float>& from, ArenaArray<float>& to) {
-      if (to.size() > 0) std::copy_n(from.data(), from.size(), to.data());
-    };
-    put(buckets_[b].master, state.master);
-    for (std::size_t i = 0; i < state.kept.size(); ++i)
-      put(buckets_[b].kept[i], state.kept[i].values);
-  }
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    put_arrays(static_cast<std::int32_t>(b), target);
   if (offload_) target.offload->exchange(*offload_);
   const at::NoGradGuard no_grad;
   for (Value& value : values_) {

@@ -25,7 +25,8 @@ struct LoadTarget {
   ParameterTable& table;
   const std::vector<NamedTensor>& buffers;
   std::vector<BucketState>& states;
-  OffloadedState* offload = nullptr;  ///< Null: masters and moments lie in `states`.
+  DistantState* distant = nullptr;    ///< Null: masters and moments lie in `states`.
+  OffloadedState* offload = nullptr;  ///< The same, where it is on a disk.
 };
 
 /// One rank's share of a checkpoint, in memory of its own: as large as the shard. What is offloaded
@@ -62,12 +63,13 @@ class FreshState {
       const Piece& piece,
       const std::function<void(std::int64_t at, std::int64_t count, const float*)>& use);
   void put_parameter(const Piece& piece, LoadTarget& target);
+  void put_arrays(std::int32_t bucket, LoadTarget& target);
   void read_trainable(const checkpoint::Reader& reader, const LoadPlan& plan,
                       const LoadTarget& target);
   void read_values(const checkpoint::Reader& reader, const LoadPlan& plan,
                    const LoadTarget& target);
 
-  std::vector<Arrays> buckets_;              // empty where state is offloaded
+  std::vector<Arrays> buckets_;              // empty where state lies on a disk
   std::unique_ptr<OffloadedState> offload_;  // null where it is not
   std::unique_ptr<OffloadedState> weights_;  // with it: of float32 parameters
   std::vector<Value> values_;

@@ -27,7 +27,7 @@ GradientLanding::GradientLanding(const Layout& layout, const ParameterTable& mod
     : layout_(layout),
       model_(model),
       down_(c10::impl::VirtualGuardImpl(model.device.type()).getStreamFromGlobalPool(model.device)),
-      marks_(layout.buckets().size()) {
+      marks_(model.device, layout.buckets().size()) {
   std::int64_t largest = 0;
   for (const Bucket& bucket : layout_.buckets()) {
     std::int64_t bytes = 0;
@@ -71,18 +71,6 @@ std::int64_t GradientLanding::bytes() const noexcept {
   return total;
 }
 
-void GradientLanding::note_stream(std::int32_t bucket) {
-  const c10::Stream stream =
-      c10::impl::VirtualGuardImpl(model_.device.type()).getStream(model_.device);
-  const std::lock_guard lock(mutex_);
-  std::vector<Mark>& marks = marks_[static_cast<std::size_t>(bucket)];
-  auto mark = std::find_if(marks.begin(), marks.end(),
-                           [&](const Mark& known) { return known.stream == stream; });
-  if (mark == marks.end())
-    mark = marks.insert(marks.end(), Mark{stream, c10::Event(model_.device.type())});
-  mark->event.record(stream);
-}
-
 void GradientLanding::begin(std::int32_t bucket, std::vector<Contribution>& by_parameter,
                             bool zero_after) noexcept {
   const std::lock_guard lock(mutex_);
@@ -110,7 +98,7 @@ void GradientLanding::start_waiting() {
 void GradientLanding::copy_down(const Request& request, Place& place) {
   const at::NoGradGuard no_grad;
   const c10::StreamGuard on_down(down_);
-  for (const Mark& mark : marks_[static_cast<std::size_t>(request.bucket)]) mark.event.block(down_);
+  marks_.block(request.bucket, down_);
   const Bucket& bucket = layout_.buckets()[static_cast<std::size_t>(request.bucket)];
   for (const std::int32_t parameter : bucket.parameters) {
     const auto p = static_cast<std::size_t>(parameter);

@@ -13,6 +13,7 @@
 #include "libzero/layout/layout.h"
 #include "libzero/optim/bucket_reduction.h"
 #include "libzero/optim/parameter_table.h"
+#include "libzero/optim/stream_marks.h"
 
 namespace zero {
 
@@ -30,7 +31,7 @@ class GradientLanding {
   GradientLanding& operator=(const GradientLanding&) = delete;
 
   /// Gradients of the bucket are written by what this thread's present stream was given so far.
-  void note_stream(std::int32_t bucket);
+  void note_stream(std::int32_t bucket) { marks_.note(bucket); }
 
   /// All of the bucket's gradients have been given to streams that are noted. They leave when there
   /// is a place; with `zero_after` they become zero behind it. From here on `by_parameter` must
@@ -48,10 +49,6 @@ class GradientLanding {
   std::int64_t bytes() const noexcept;
 
  private:
-  struct Mark {
-    c10::Stream stream;
-    c10::Event event;
-  };
   struct Request {
     std::int32_t bucket = -1;
     std::vector<Contribution>* by_parameter = nullptr;
@@ -75,8 +72,8 @@ class GradientLanding {
   const Layout& layout_;
   const ParameterTable& model_;
   c10::Stream down_;
-  std::mutex mutex_;                      // all below
-  std::vector<std::vector<Mark>> marks_;  // by bucket
+  StreamMarks marks_;
+  std::mutex mutex_;  // all below
   std::vector<Place> places_;
   std::vector<Request> waiting_;  // has room for all buckets: begin() takes no memory
 };

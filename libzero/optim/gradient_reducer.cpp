@@ -27,7 +27,7 @@ bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table,
-                                 BucketReduction reduction, TaskQueue& queue,
+                                 std::unique_ptr<BucketReduction> reduction, TaskQueue& queue,
                                  ReducerOptions options)
     : layout_(layout),
       table_(table),
@@ -42,7 +42,7 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table,
       reached_(table.specs.size(), false),
       versions_(table.specs.size(), 0),
       sums_(table.specs.size()),
-      landing_(table.device.is_cpu() ? nullptr : std::make_unique<GradientLanding>(layout, table)) {
+      landing_(options.land ? std::make_unique<GradientLanding>(layout, table) : nullptr) {
   for (std::size_t b = 0; b < bytes_of_.size(); ++b) {
     for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];
@@ -143,6 +143,7 @@ void GradientReducer::restore_gradient(std::int32_t parameter) {
 
 void GradientReducer::begin_backward(const CallName& name, bool hold) {
   wait_for_zero(unpacked_buckets_);
+  reduction_->before_backward();
   restore_gradients();
   in_backward_ = true;
   hold_ = hold;
@@ -168,7 +169,7 @@ void GradientReducer::on_gradient(std::int32_t parameter, const at::Tensor& arri
   }
   const bool is_first = !ready_[p];
   ready_[p] = reached_[p] = true;
-  if (landing_) landing_->note_stream(layout_.slot(parameter).bucket);
+  note_stream(layout_.slot(parameter).bucket);
   if (hold_) return hold_gradient(parameter);
   if (options_.defer) return;
   take_gradient(parameter);
@@ -250,9 +251,16 @@ void GradientReducer::end_backward(bool expect_all) {
 
 /// After backward LibTorch lets the present stream wait for all that gradients were written on.
 void GradientReducer::note_streams() {
-  if (!landing_) return;
   for (std::size_t b = next_bucket_; b < missing_.size(); ++b)
-    landing_->note_stream(static_cast<std::int32_t>(b));
+    note_stream(static_cast<std::int32_t>(b));
+}
+
+void GradientReducer::note_stream(std::int32_t bucket) {
+  if (landing_) {
+    landing_->note_stream(bucket);
+  } else {
+    reduction_->note_stream(bucket);
+  }
 }
 
 void GradientReducer::settle_missing(bool expect_all) {
@@ -323,14 +331,14 @@ void GradientReducer::reduce_bucket(std::int32_t bucket) {
     is_counted = true;
   };
   try {
-    const std::vector<BucketPiece>& pieces = reduction_.pieces(bucket);
+    const std::vector<BucketPiece>& pieces = reduction_->pieces(bucket);
     if (landing_) landing_->await(bucket);
-    reduction_.prepare(bucket, contributions_, zero_after);
+    reduction_->prepare(bucket, contributions_, zero_after);
     for (const BucketPiece& piece : pieces) {
-      reduction_.pack(bucket, piece, contributions_, zero_after);
+      reduction_->pack(bucket, piece, contributions_, zero_after);
       count_piece();
       if (&piece == &pieces.back()) release();
-      reduction_.reduce(bucket, piece, accumulate, name);
+      reduction_->reduce(bucket, piece, accumulate, name);
     }
     if (pieces.empty()) release();
   } catch (...) {

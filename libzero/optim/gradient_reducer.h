@@ -28,6 +28,8 @@ namespace zero {
 struct ReducerOptions {
   bool keep_gradients = false;  ///< Stages 0 and 1: zero `.grad` in place instead of letting it go.
   bool defer = false;           ///< Reduce only when backward has ended.
+  /// Gradients come down to the host before they are packed.
+  bool land = false;
   /// Bytes of gradients that may wait for the communication thread before backward waits for it,
   /// where they are let go afterwards. One bucket may always wait; where nothing has been packed
   /// for a second (another rank does not come), so may all.
@@ -36,16 +38,17 @@ struct ReducerOptions {
 };
 
 /// Everything handed to the constructor must outlive the reducer. Used by the thread that trains.
-/// `table` is the model's own: where its tensors lie on an accelerator, gradients come down to the
-/// host before they are packed, and hooks run on a thread of autograd's.
+/// `table` is the model's own: where its tensors lie on an accelerator, hooks run on a thread of
+/// autograd's.
 ///
 /// `.grad` of the parameters belongs to the reducer while it lives. With keep_gradients it is a
 /// tensor of the reducer's, zero between two calls of backward (a module's zero_grad() may take it
 /// away: it is put back); otherwise it is undefined between two calls.
 class GradientReducer {
  public:
-  GradientReducer(const Layout& layout, ParameterTable& table, BucketReduction reduction,
-                  TaskQueue& queue, ReducerOptions options);
+  GradientReducer(const Layout& layout, ParameterTable& table,
+                  std::unique_ptr<BucketReduction> reduction, TaskQueue& queue,
+                  ReducerOptions options);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -70,7 +73,7 @@ class GradientReducer {
   /// The parameters' hooks are this reducer's again, after another one's.
   void reinstate_hooks() const;
 
-  const BucketReduction& reduction() const noexcept { return reduction_; }
+  const BucketReduction& reduction() const noexcept { return *reduction_; }
 
   /// Of sums that calls with `hold` needed.
   std::int64_t local_bytes() const { return sums_.bytes(); }
@@ -109,6 +112,7 @@ class GradientReducer {
   void count_piece();
   void reduce_bucket(std::int32_t bucket);
   void count_packed(std::int32_t bucket) noexcept;
+  void note_stream(std::int32_t bucket);
   void note_streams();
   void require_hooks() const;
   bool is_16_bit(std::int32_t parameter) const {
@@ -117,7 +121,7 @@ class GradientReducer {
 
   const Layout& layout_;
   ParameterTable& table_;
-  BucketReduction reduction_;
+  const std::unique_ptr<BucketReduction> reduction_;
   TaskQueue& queue_;
   const ReducerOptions options_;
 
@@ -149,7 +153,7 @@ class GradientReducer {
   std::vector<bool> reached_;           // by parameter: one of them did
   std::vector<std::int64_t> versions_;  // by parameter: of its .grad when it was held
   LocalSums sums_;
-  std::unique_ptr<GradientLanding> landing_;  // null: gradients lie in host memory
+  std::unique_ptr<GradientLanding> landing_;  // null: they are packed where they are
   std::vector<std::unique_ptr<GradientHook>> hooks_;
 };
 

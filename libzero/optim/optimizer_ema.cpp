@@ -26,7 +26,7 @@ EmaScope Optimizer::Impl::ema_scope() {
 void Optimizer::Impl::put_average() {
   all_or_none(*comm_, "ema_scope: reading the average", [this] {
     if (image_) image_->begin_update();  // what is still on its way up reads the images
-    parameter_update_.put_average();
+    parameter_update_->put_average();
   });
   gather_parameters();
 }

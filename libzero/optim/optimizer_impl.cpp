@@ -13,32 +13,10 @@ namespace {
 /// Keeps sums of weights far from the limits of int64, whatever the number of calls and ranks.
 constexpr std::int64_t kMaxWeight = std::int64_t{1} << 40;
 
-std::vector<DType> wire_dtypes(const Layout& layout, const Options& options) {
-  std::vector<DType> wire;
-  for (const Bucket& bucket : layout.buckets()) {
-    wire.push_back(options.wire()
-                       ? *options.wire() == at::kBFloat16 ? DType::kBFloat16 : DType::kFloat32
-                       : bucket.dtype);
-  }
-  return wire;
-}
-
-std::int64_t staging_bytes(const Layout& layout, const std::vector<BucketState>& states,
-                           const std::vector<DType>& wire, int stage, int world_size) {
-  std::int64_t largest = 0;
-  for (std::size_t b = 0; b < wire.size(); ++b) {
-    const std::int64_t gathered =
-        stage == 0 ? size_of(DType::kFloat32) : size_of(layout.buckets()[b].dtype);
-    const std::int64_t item = std::max(size_of(wire[b]), gathered);
-    for (const BucketPiece& piece : states[b].pieces)
-      largest = std::max(largest, piece.count * world_size * item);
-  }
-  return largest;
-}
-
-ReducerOptions reducer_options(const Options& options) {
+ReducerOptions reducer_options(const Options& options, bool land) {
   return {.keep_gradients = options.stage() < 2,
           .defer = options.defer_reduction(),
+          .land = land,
           .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2,
           .observer = options.observer().get()};
 }
@@ -61,6 +39,16 @@ std::int64_t bytes_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+std::vector<DType> Optimizer::Impl::wire_dtypes(const Layout& layout, const Options& options) {
+  std::vector<DType> wire;
+  for (const Bucket& bucket : layout.buckets()) {
+    wire.push_back(options.wire()
+                       ? *options.wire() == at::kBFloat16 ? DType::kBFloat16 : DType::kFloat32
+                       : bucket.dtype);
+  }
+  return wire;
+}
+
 Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
                       const Options& options, const std::atomic<bool>& stop_requested,
                       Content content)
@@ -71,21 +59,23 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
-      image_(make_image(table_, layout_)),
+      image_(make_image(table_, layout_, options_)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
       stop_requested_(&stop_requested),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(), kept_,
-                                 options.offload().on_disk())),
+                                 place_of_state(table_, options_))),
       offload_(make_offload(options_, layout_, states_, *comm_, content)),
-      staging_(staging_bytes(layout_, states_, wire_dtypes(layout_, options), options.stage(),
-                             comm_->size())),
+      home_(make_home(std::move(plan.kernels),
+                      wants_group_norms(options_) ? options_.groups().size() + 1 : 0, content)),
+      staging_(home_ ? 0
+                     : largest_payload(options_, layout_, states_, wire_dtypes(layout_, options_),
+                                       comm_->size())
+                           .bytes),
       clock_(options.observer().get()),
-      parameter_update_(layout_, table_, states_, *comm_, staging_, clock_,
-                        {*rule_, options.ema() > 0 ? static_cast<float>(1 - options.ema()) : 0},
-                        offload_.get()),
-      state_access_(layout_, table_, states_, *comm_, offload_.get()),
+      parameter_update_(make_update()),
+      state_access_(layout_, table_, states_, *comm_, distant()),
       vote_box_(*comm_),
       queue_(layout_.buckets().size() + 1) {
   set_begun(std::vector<std::int64_t>(table_.specs.size(), 0));
@@ -94,7 +84,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
     for (const ParameterGroup& group : options_.groups()) group_limits_.push_back(group.clip_norm);
     group_squares_.resize(group_limits_.size());
   }
-  parameter_update_.clip_values(static_cast<float>(options_.clip_value()));
+  parameter_update_->clip_values(static_cast<float>(options_.clip_value()));
   if (content == Content::kOfAnother) {
     shut_down_ = true;  // nothing of the communicators is its own until it succeeds
     return;
@@ -107,10 +97,8 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
 }
 
 void Optimizer::Impl::make_reducer() {
-  reducer_.emplace(layout_, model(),
-                   BucketReduction(layout_, table_, states_, *comm_, staging_, clock_,
-                                   wire_dtypes(layout_, options_)),
-                   queue_, reducer_options(options_));
+  reducer_.emplace(layout_, model(), make_reduction(), queue_,
+                   reducer_options(options_, image_ != nullptr));
 }
 
 /// `begun`: of the table's rows, and maybe more.
@@ -128,9 +116,9 @@ void Optimizer::Impl::tell_of_birth() const {
           std::to_string(layout_.parameters().size()) + " parameters in " +
           std::to_string(layout_.buckets().size()) + " buckets, " +
           std::to_string(memory().total()) + " bytes on this rank" +
-          (!image_ ? ""
-                   : ", " + std::to_string(memory().on_device) + " of them on " +
-                         model().device.str()) +
+          (model().device.is_cpu() ? ""
+                                   : ", " + std::to_string(memory().on_device) + " of them on " +
+                                         model().device.str()) +
           (!offload_ ? ""
                      : ", " + std::to_string(offload_->file_bytes()) + " on the disk in " +
                            offload_->name()) +
@@ -234,7 +222,9 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
 
   // The mean over no token is no number: a call without weight must not bring it in.
   const bool hold = *no_sync_depth_ > 0;
-  calls_.push_back({weight > 0 ? loss.item<double>() : 0.0, weight, /*reduced=*/!hold});
+  calls_.push_back({0.0, weight, /*reduced=*/!hold});
+  if (weight > 0) unknown_losses_.emplace_back(calls_.size() - 1, loss.detach());
+  if (loss.is_cpu()) know_losses();
   run_autograd(loss, weight, hold);
   begin_forward();
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
@@ -266,8 +256,14 @@ Optimizer::NoSync Optimizer::Impl::no_sync() {
   return NoSync(no_sync_depth_);
 }
 
+void Optimizer::Impl::know_losses() {
+  for (const auto& [call, loss] : unknown_losses_) calls_[call].loss = loss.item<double>();
+  unknown_losses_.clear();
+}
+
 void Optimizer::Impl::drop_window() {
   calls_.clear();
+  unknown_losses_.clear();
   backward_failed_ = false;
   reducer_->reset();
 }
@@ -298,8 +294,8 @@ void Optimizer::Impl::refresh_masters() {
     if (image_) image_->upload_all();
   });
   const auto refresh = [this] {
-    parameter_update_.refresh_masters();
-    parameter_update_.restart_average();
+    parameter_update_->refresh_masters();
+    parameter_update_->restart_average();
   };
   if (!offload_) return refresh();
   settle_offload("masters may be those of other parameters, start again from saved weights",
@@ -355,18 +351,27 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   put_up();
 }
 
-std::unique_ptr<HostImage> Optimizer::Impl::make_image(ParameterTable& table,
-                                                       const Layout& layout) {
-  return table.device.is_cpu() ? nullptr : std::make_unique<HostImage>(table, layout);
+std::unique_ptr<HostImage> Optimizer::Impl::make_image(ParameterTable& table, const Layout& layout,
+                                                       const Options& options) {
+  if (table.device.is_cpu() || place_of_state(table, options) == StatePlace::kDevice)
+    return nullptr;
+  return std::make_unique<HostImage>(table, layout);
 }
 
 void Optimizer::Impl::add_device(MemoryReport& report) const {
-  report.host_image = image_->bytes();
-  report.landing = reducer_ ? reducer_->landing_bytes() : 0;
   report.on_device = report.parameters + report.gradients + report.frozen;
   for (const NamedTensor& buffer : buffers_) {
     if (!buffer.tensor.is_cpu()) report.on_device += bytes_of(buffer.tensor);
   }
+  if (image_) {
+    report.host_image = image_->bytes();
+    report.landing = reducer_ ? reducer_->landing_bytes() : 0;
+    return;
+  }
+  home_->state.add_to(report);
+  report.staging = bytes_of(home_->staging);
+  report.on_device += home_->state.bytes() + report.staging;
+  report.landing = home_->payload->host_bytes();
 }
 
 MemoryReport Optimizer::Impl::memory() const {
@@ -381,7 +386,7 @@ MemoryReport Optimizer::Impl::memory() const {
   for (const NamedTensor& buffer : buffers_) report.buffers += bytes_of(buffer.tensor);
   add_to_report(states_, report);
   report.staging = staging_.bytes();
-  if (image_) add_device(report);
+  if (!model().device.is_cpu()) add_device(report);
   report.offload_ring = offload_ ? offload_->memory_bytes() : 0;
   report.offloaded = offload_ ? offload_->file_bytes() : 0;
   report.local_sums = reducer_ ? reducer_->local_bytes() : 0;

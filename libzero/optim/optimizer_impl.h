@@ -5,7 +5,8 @@
 /// optimizer_step.cpp what ends it, optimizer_save.cpp and optimizer_load.cpp what goes to
 /// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere,
 /// optimizer_rebuild.cpp how one optimizer takes another's place, optimizer_offload.cpp what can go
-/// wrong with state on a disk, optimizer_ema.cpp the average.
+/// wrong with state on a disk, optimizer_device.cpp what is different where state lies on a GPU,
+/// optimizer_ema.cpp the average.
 
 #include <atomic>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libzero/base/error.h"
@@ -22,6 +24,7 @@
 #include "libzero/optim/build_plan.h"
 #include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/comm_clock.h"
+#include "libzero/optim/device_home.h"
 #include "libzero/optim/fresh_state.h"
 #include "libzero/optim/gradient_reducer.h"
 #include "libzero/optim/group_clipping.h"
@@ -107,7 +110,8 @@ class Optimizer::Impl {
   ParameterTable table_;               // what is stepped: the model, or its image
   const std::vector<NamedTensor> buffers_;
   const Layout layout_;
-  const std::unique_ptr<HostImage> image_;  // null: the model lies in host memory
+  // Null: the model lies in host memory, or state where the model does.
+  const std::unique_ptr<HostImage> image_;
   LossScaler scaler_;
   ReplicaCheck replicas_;
   PresentGroups groups_;  // of the last step
@@ -138,7 +142,10 @@ class Optimizer::Impl {
   void wait_for_gathers();
   StepResult end_window(const std::vector<OptionValues>& groups, std::string fault);
   void find_nonfinite(StepVote& vote) const;
+  void sum_in_memory(StepVote& vote);
   void sum_groups();
+  /// Squares that are summed here, of gradients in memory.
+  static void add_squares(const float* values, std::int64_t numel, GroupSquares& group);
   Decision decide_step(const StepTally& tally);
   void require_sound_window(const StepTally& tally, const std::string& fault,
                             const std::vector<OptionValues>& groups);
@@ -160,7 +167,24 @@ class Optimizer::Impl {
   void update(float gradient_factor, const std::vector<OptionValues>& groups);
   std::optional<Failure> update_buckets(float gradient_factor,
                                         const std::vector<OptionValues>& groups);
-  static std::unique_ptr<HostImage> make_image(ParameterTable& table, const Layout& layout);
+  static std::vector<DType> wire_dtypes(const Layout& layout, const Options& options);
+  static StatePlace place_of_state(const ParameterTable& table, const Options& options);
+  static std::unique_ptr<HostImage> make_image(ParameterTable& table, const Layout& layout,
+                                               const Options& options);
+  static PayloadSize largest_payload(const Options& options, const Layout& layout,
+                                     const std::vector<BucketState>& states,
+                                     const std::vector<DType>& wire, int world_size);
+  /// Null unless state lies on a GPU. Collective then, unless content is another's: where one rank
+  /// has no room, every rank throws.
+  std::unique_ptr<DeviceHome> make_home(std::shared_ptr<const cuda::KernelApi> kernels,
+                                        std::size_t groups, Content content);
+  std::unique_ptr<ParameterUpdate> make_update();
+  std::unique_ptr<BucketReduction> make_reduction();
+  DistantState* distant() const noexcept;  ///< Null: all state lies in states_.
+  void sum_on_device(StepVote& vote);
+  void add_unaligned_groups();
+  void find_nonfinite_on_device(StepVote& vote) const;
+  void know_losses();
   /// Null unless state is offloaded. Collective then, unless content is another's: where one rank
   /// has no room, every rank throws its IoError.
   static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,
@@ -214,14 +238,17 @@ class Optimizer::Impl {
   std::shared_ptr<Collective> comm_;
   std::shared_ptr<Collective> checkpoint_comm_;  // null until the first checkpoint
   std::vector<BucketState> states_;
-  std::unique_ptr<OffloadedState> offload_;  // null: all state lies in states_
-  AlignedArray<std::byte> staging_;
+  std::unique_ptr<OffloadedState> offload_;  // null: no state lies on a disk
+  std::unique_ptr<DeviceHome> home_;         // null: no state lies on a GPU
+  AlignedArray<std::byte> staging_;          // where there is no home
   CommClock clock_;
-  ParameterUpdate parameter_update_;
+  const std::unique_ptr<ParameterUpdate> parameter_update_;
   StateAccess state_access_;
   VoteBox vote_box_;
   Label label_;
-  std::vector<BackwardCall> calls_;                                      // of the present window
+  std::vector<BackwardCall> calls_;  // of the present window
+  /// Of calls whose loss the GPU may not have calculated yet: the host does not wait for it.
+  std::vector<std::pair<std::size_t, at::Tensor>> unknown_losses_;
   std::shared_ptr<bool> holds_average_ = std::make_shared<bool>(false);  // the model does
   std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
   std::vector<std::int64_t> begun_;          // by row: applied steps before its first
@@ -232,7 +259,6 @@ class Optimizer::Impl {
   std::vector<GroupSquares> group_squares_;
   std::vector<double> group_limits_;
   GroupClipping group_clipping_;
-  float gradient_factor_ = 0;  // what the tasks of an update read
   bool backward_failed_ = false;
   Nanoseconds forward_begin_ = 0;         // 0: unknown; kept where there is an observer
   Nanoseconds last_collective_time_ = 0;  // of the last step

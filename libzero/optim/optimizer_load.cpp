@@ -54,6 +54,7 @@ LoadTarget Optimizer::Impl::load_target() {
           .table = table_,
           .buffers = buffers_,
           .states = states_,
+          .distant = distant(),
           .offload = offload_.get()};
 }
 
@@ -195,6 +196,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
 
 void Optimizer::Impl::gather_parameters() {
   if (image_) image_->begin_update();
+  parameter_update_->begin_gathers();
   for (std::size_t b = 0; options_.stage() > 0 && b < states_.size(); ++b) {
     submit_gather(static_cast<std::int32_t>(b));
   }
@@ -204,6 +206,7 @@ void Optimizer::Impl::gather_parameters() {
     if (image_) image_->finish_update();
     throw;
   }
+  parameter_update_->finish_gathers();
   for (std::size_t b = 0; options_.stage() == 0 && b < states_.size(); ++b) {
     upload(static_cast<std::int32_t>(b));
   }

@@ -22,7 +22,7 @@ std::vector<bool> lost_rows(const ParameterTable& table) {
   for (std::size_t i = 0; i < table.specs.size(); ++i) {
     const at::Tensor& tensor = table.tensors[i];
     const std::optional<DType> dtype = known_dtype(tensor.scalar_type());
-    lost.push_back(is_resized(table, i) || !tensor.device().is_cpu() || !dtype ||
+    lost.push_back(is_resized(table, i) || tensor.device() != table.device || !dtype ||
                    !is_floating(*dtype));
   }
   return lost;
@@ -78,7 +78,7 @@ RebuildReport Optimizer::rebuild(const std::vector<NamedTensor>& parameters,
 }
 
 StateArrays Optimizer::Impl::state_arrays() {
-  return {layout_, table_, states_, offload_.get()};
+  return {layout_, table_, states_, distant()};
 }
 
 Optimizer::Impl::Successor Optimizer::Impl::make_successor(
@@ -109,10 +109,11 @@ void Optimizer::Impl::require_ready_to_rebuild(const PresentGroups& groups) cons
   ZERO_REQUIRE(calls_.empty(),
                "rebuild: in the middle of a window; call step() or zero_grad() first: " +
                    std::to_string(calls_.size()) + " backward calls since the last step");
-  ZERO_REQUIRE(!image_,
-               "rebuild: not yet for models on a GPU; save a checkpoint, and load it into an "
-               "optimizer of the changed model: " +
-                   model().specs.front().name + " is on " + model().device.str());
+  ZERO_REQUIRE(
+      !image_,
+      "rebuild: not yet for models on a GPU whose masters and moments lie elsewhere; save a "
+      "checkpoint, and load it into an optimizer of the changed model: " +
+          model().specs.front().name + " is on " + model().device.str());
   replicas_.require_equal("rebuild");
 }
 
@@ -123,10 +124,10 @@ void Optimizer::Impl::plan_succession(Successor& next, const PresentGroups& grou
   Collective& comm = *checkpoint_comm_;
   BuildPlan plan = agree_on_plan(parameters, buffers, defaults_, options_, comm);
   all_or_none(comm, "rebuild: who keeps what", [&] {
-    ZERO_REQUIRE(plan.table.device.is_cpu(),
-                 "rebuild: the changed model must stay on the CPU; save a checkpoint, and load it "
-                 "into an optimizer of the model on its device: " +
-                     plan.table.device.str());
+    ZERO_REQUIRE(plan.table.device == table_.device,
+                 "rebuild: the changed model must stay where it is; save a checkpoint, and load it "
+                 "into an optimizer of the model on its new device: " +
+                     plan.table.device.str() + " instead of " + table_.device.str());
     next.plan = plan_rebuild(table_.specs, lost_rows(table_), plan.table.specs, options);
   });
   std::vector<std::string> facts = facts_of(next.plan, plan.table);

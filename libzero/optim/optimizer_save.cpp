@@ -41,7 +41,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
                                 .steps_applied = steps_applied_,
                                 .begun = begun_,
                                 .scaler = scaler_.state(),
-                                .offload = offload_.get(),
+                                .distant = distant(),
                                 .refusal = refusal},
                                trainer);
 }

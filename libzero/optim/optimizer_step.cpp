@@ -45,22 +45,38 @@ void add_squares(std::span<const double> block_sums, GroupSquares& group) {
     group.finite = false;
 }
 
-/// Summed here.
-void add_squares(const float* values, std::int64_t numel, GroupSquares& group) {
-  for (std::int64_t at = 0; at < numel; at += kNormBlock) {
-    const double sum = block_sum_of_squares(values + at, std::min(kNormBlock, numel - at));
-    add_squares({&sum, 1}, group);
-  }
-}
-
 bool is_reduced(const BackwardCall& call) {
   return call.reduced;
 }
 
 }  // namespace
 
+void Optimizer::Impl::add_squares(const float* values, std::int64_t numel, GroupSquares& group) {
+  for (std::int64_t at = 0; at < numel; at += kNormBlock) {
+    const double sum = block_sum_of_squares(values + at, std::min(kNormBlock, numel - at));
+    zero::add_squares({&sum, 1}, group);
+  }
+}
+
 StepVote Optimizer::Impl::make_vote() {
   StepVote vote;
+  know_losses();
+  if (home_) {
+    sum_on_device(vote);
+  } else {
+    sum_in_memory(vote);
+  }
+  vote.groups = group_squares_;
+  if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
+  if (reducer_->holds()) vote.soundness = Soundness::kUnreduced;
+  if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
+  vote.stop = stop_requested_->load();
+  vote.collective_time = last_collective_time_;
+  vote.calls = calls_;
+  return vote;
+}
+
+void Optimizer::Impl::sum_in_memory(StepVote& vote) {
   for (const BucketState& state : states_) {
     const std::vector<double>& sums = state.block_sums;
     if (std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); })) {
@@ -71,14 +87,6 @@ StepVote Optimizer::Impl::make_vote() {
   }
   if (!vote.finite) find_nonfinite(vote);
   sum_groups();
-  vote.groups = group_squares_;
-  if (options_.unused() == Unused::kError) vote.unused_parameter = reducer_->first_unused();
-  if (reducer_->holds()) vote.soundness = Soundness::kUnreduced;
-  if (backward_failed_) vote.soundness = Soundness::kBackwardThrew;
-  vote.stop = stop_requested_->load();
-  vote.collective_time = last_collective_time_;
-  vote.calls = calls_;
-  return vote;
 }
 
 /// A block of the norm is of one parameter, unless shards begin inside of one (shard_alignment):
@@ -93,10 +101,10 @@ void Optimizer::Impl::sum_groups() {
       GroupSquares& group = group_squares_[static_cast<std::size_t>(spec.group)];
       if (state.owned.begin % kNormBlock == 0) {
         const std::int64_t blocks = (segment.numel + kNormBlock - 1) / kNormBlock;
-        add_squares(std::span<const double>(state.block_sums)
-                        .subspan(static_cast<std::size_t>(at / kNormBlock),
-                                 static_cast<std::size_t>(blocks)),
-                    group);
+        zero::add_squares(std::span<const double>(state.block_sums)
+                              .subspan(static_cast<std::size_t>(at / kNormBlock),
+                                       static_cast<std::size_t>(blocks)),
+                          group);
       } else {
         add_squares(state.accumulator.data() + at, segment.numel, group);
       }
@@ -272,7 +280,7 @@ Decision Optimizer::Impl::decide_step(const StepTally& tally) {
                  .weight_sum = tally.weight,
                  .clip_norm = options_.clip_norm()},
                 decision, group_clipping_);
-  parameter_update_.clip_groups(group_clipping_.gradient_factors);
+  parameter_update_->clip_groups(group_clipping_.gradient_factors);
   return decision;
 }
 
@@ -316,7 +324,7 @@ void Optimizer::Impl::begin_rule(const std::vector<OptionValues>& groups) {
 std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
                                                        const std::vector<OptionValues>& groups) {
   begin_rule(groups);
-  gradient_factor_ = gradient_factor;
+  parameter_update_->begin(gradient_factor);
   if (image_) {
     image_->download_changed();
     image_->begin_update();
@@ -326,14 +334,14 @@ std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
     if (options_.stage() == 0) {
       queue_.submit({&Impl::gather_and_step, this, bucket});
     } else {
-      parameter_update_.step_bucket(bucket, gradient_factor_);
+      parameter_update_->step_bucket(bucket);
       submit_gather(bucket);
     }
   }
   wait_for_gathers();
   if (image_) image_->finish_update();
   mark_parameters_changed();
-  return offload_ ? parameter_update_.finish_offloaded() : std::nullopt;
+  return parameter_update_->finish();
 }
 
 void Optimizer::Impl::wait_for_gathers() {
@@ -343,14 +351,14 @@ void Optimizer::Impl::wait_for_gathers() {
 
 void Optimizer::Impl::gather_and_step(void* self, std::int32_t bucket) {
   auto& impl = *static_cast<Impl*>(self);
-  impl.parameter_update_.gather_and_step_bucket(bucket, impl.gradient_factor_);
+  impl.parameter_update_->gather_and_step_bucket(bucket);
   impl.upload(bucket);
 }
 
 void Optimizer::Impl::submit_gather(std::int32_t bucket) {
   queue_.submit({[](void* self, std::int32_t index) {
                    auto& impl = *static_cast<Impl*>(self);
-                   impl.parameter_update_.gather_bucket(index);
+                   impl.parameter_update_->gather_bucket(index);
                    impl.upload(index);
                  },
                  this, bucket});

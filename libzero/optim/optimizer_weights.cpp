@@ -10,7 +10,7 @@ ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
   require_alive();
   guarded(kNothingChanged, [this] { matched([this] { queue_.drain(); }); });
   ParameterLoader loader(layout_, table_, buffers_, states_, *comm_,
-                         ParameterLoader::kPieceElements, offload_.get());
+                         ParameterLoader::kPieceElements, distant());
   ParametersReport report;
   try {
     report = together(*comm_, "loading parameters", [&] {
@@ -27,7 +27,7 @@ ParametersReport Optimizer::Impl::load_parameters(const std::string& file,
       image_->begin_update();
     }
     failure = loader.apply();
-    const auto restart = [this] { parameter_update_.restart_average(); };
+    const auto restart = [this] { parameter_update_->restart_average(); };
     if (!failure && offload_) failure = attempt(restart);
     if (!offload_) restart();
     if (image_) image_->upload_all();

@@ -21,6 +21,10 @@
 #include "libzero/optim/loss_scaler.h"
 #include "libzero/optim/observer.h"
 
+namespace zero::cuda {
+struct KernelApi;
+}
+
 namespace zero {
 
 /// Hyperparameters of AdamW (Loshchilov & Hutter, arXiv 1711.05101), with the names and defaults of
@@ -127,13 +131,22 @@ struct Options {
   /// (docs/determinism.md).
   TORCH_ARG(std::int64_t, checksum_every) = 0;
   /// Where masters of 16-bit parameters and moments lie: Offload::kDisk(folder) keeps them in
-  /// a file and a few blocks of them in memory, with the same bits (docs/offload.md). A model on a
-  /// GPU needs this or Offload::kHost (docs/gpu.md). The kind must be the same on every rank, the
-  /// folder need not.
+  /// a file and a few blocks of them in memory, with the same bits (docs/offload.md); of a model on
+  /// a GPU Offload::kHost keeps them in host memory (docs/gpu.md). Default: where the parameters
+  /// lie. The kind must be the same on every rank, the folder need not.
   TORCH_ARG(Offload, offload) = {};
   /// How long ranks wait for one another in save(), load() and Checkpointer, so that a slow disk is
   /// not taken for a dead rank; where the communicator's own timeout is longer, that counts.
   TORCH_ARG(std::chrono::milliseconds, checkpoint_timeout) = std::chrono::minutes(30);
+  /// How long the host waits for a GPU that the model lies on, each time that it needs something
+  /// from there: a loss, a bucket of gradients, parameters. Afterwards the GPU counts as hanging:
+  /// the optimizer dies with a CommError that says what it waited for, and the other ranks hear of
+  /// it. What LibTorch waits for by itself (saving buffers and frozen parameters, the trainer's own
+  /// item() and copies) has no such end.
+  TORCH_ARG(std::chrono::milliseconds, device_timeout) = std::chrono::minutes(5);
+  /// The kernels of the kind of device that the model lies on, where state lies there, too. Null:
+  /// for CUDA those of libzero_cuda_kernels.so, which is looked for like a plug-in (docs/gpu.md).
+  TORCH_ARG(std::shared_ptr<const cuda::KernelApi>, device_kernels) = nullptr;
   /// Told how the model was laid out, of skipped steps, and of leaving without shutdown(), on every
   /// rank that has one. Default: nobody.
   TORCH_ARG(LogSink, log) = nullptr;

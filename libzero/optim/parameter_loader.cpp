@@ -83,14 +83,14 @@ std::int64_t overflowed_in(const std::string& from, std::span<const std::byte> v
 ParameterLoader::ParameterLoader(const Layout& layout, ParameterTable& table,
                                  const std::vector<NamedTensor>& buffers,
                                  std::vector<BucketState>& states, Collective& comm,
-                                 std::int64_t piece_elements, OffloadedState* offload)
+                                 std::int64_t piece_elements, DistantState* distant)
     : layout_(layout),
       table_(table),
       buffers_(buffers),
       states_(states),
       comm_(comm),
       piece_elements_(piece_elements),
-      offload_(offload) {}
+      distant_(distant) {}
 
 at::Tensor ParameterLoader::tensor_of(std::int64_t target) const {
   const auto index = static_cast<std::size_t>(target);
@@ -214,11 +214,11 @@ void ParameterLoader::write_masters(const Piece& piece, const float* values) {
   const std::int64_t end = std::min(slot.offset + piece.end, state.stepped.end);
   if (begin >= end) return;
   const float* const first = values + (begin - slot.offset - piece.begin);
-  if (offload_ == nullptr) {
+  if (distant_ == nullptr) {
     std::copy(first, first + (end - begin), state.master.data() + (begin - state.stepped.begin));
   } else if (!failure_) {
     failure_ = attempt([&] {
-      offload_->write(slot.bucket, OffloadedArray::kMaster, begin - state.stepped.begin,
+      distant_->write(slot.bucket, OffloadedArray::kMaster, begin - state.stepped.begin,
                       {first, static_cast<std::size_t>(end - begin)});
     });
   }
@@ -264,7 +264,7 @@ std::optional<Failure> ParameterLoader::apply() {
     std::vector<std::byte>().swap(staged_[i]);
   }
   staged_.clear();
-  if (offload_ != nullptr && !failure_) failure_ = attempt([this] { offload_->flush(); });
+  if (distant_ != nullptr && !failure_) failure_ = attempt([this] { distant_->flush(); });
   return failure_;
 }
 

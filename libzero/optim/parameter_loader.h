@@ -13,7 +13,7 @@
 #include "libzero/collective/collective.h"
 #include "libzero/collective/failure.h"
 #include "libzero/layout/layout.h"
-#include "libzero/offload/offloaded_state.h"
+#include "libzero/offload/distant_state.h"
 #include "libzero/optim/load_parameters.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
@@ -32,7 +32,7 @@ class ParameterLoader {
   ParameterLoader(const Layout& layout, ParameterTable& table,
                   const std::vector<NamedTensor>& buffers, std::vector<BucketState>& states,
                   Collective& comm, std::int64_t piece_elements = kPieceElements,
-                  OffloadedState* offload = nullptr);
+                  DistantState* distant = nullptr);
 
   /// Collective. `open` is called on rank 0 alone, whose options count. Changes nothing but this.
   /// Throws, on every rank alike, what `open` or reading threw, ContractError with everything that
@@ -69,7 +69,7 @@ class ParameterLoader {
   std::vector<BucketState>& states_;
   Collective& comm_;
   std::int64_t piece_elements_;
-  OffloadedState* offload_;  // null: masters lie in `states_`
+  DistantState* distant_;  // null: masters lie in `states_`
   std::optional<Failure> failure_;
   std::vector<Piece> pieces_;
   std::vector<std::vector<std::byte>> staged_;  // by piece; empty unless it is mine

@@ -81,4 +81,18 @@ void SGDRule::step(std::int32_t group, const UpdateRun& run) const {
   sgd_step(constants_[static_cast<std::size_t>(group)], own);
 }
 
+int SGDRule::launch(std::int32_t group, const UpdateRun& run, const DeviceStep& on) const {
+  cuda::SGDStep own;
+  own.state = on.state;
+  own.constants = static_cast<const SGDConstants*>(on.constants) + group;
+  own.gradient = run.gradient;
+  own.master = run.master;
+  own.momentum_buffer = run.moments[0];
+  own.low_precision = run.low_precision;
+  own.low_precision_dtype = run.low_precision_dtype;
+  own.value_limit = on.value_limit;
+  own.count = run.n;
+  return on.kernels.sgd(&own, on.stream);
+}
+
 }  // namespace zero

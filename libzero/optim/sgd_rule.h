@@ -24,6 +24,10 @@ class SGDRule : public UpdateRule {
   void begin_step(std::span<const OptionValues> classes,
                   std::span<const std::int64_t> steps) override;
   void step(std::int32_t group, const UpdateRun& run) const override;
+  std::span<const std::byte> constants() const noexcept override {
+    return std::as_bytes(std::span(constants_));
+  }
+  int launch(std::int32_t group, const UpdateRun& run, const DeviceStep& on) const override;
 
  private:
   bool has_buffer_ = false;

@@ -8,12 +8,6 @@
 namespace zero {
 namespace {
 
-std::int64_t numel_of(const std::vector<Segment>& segments) {
-  std::int64_t total = 0;
-  for (const Segment& segment : segments) total += segment.numel;
-  return total;
-}
-
 /// Elements of one bucket's arrays.
 struct Sizes {
   std::int64_t accumulator = 0;
@@ -67,17 +61,19 @@ std::int64_t arena_slack(const BucketState& state) {
 
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
                                             int world_size, std::span<const StateKind> kept,
-                                            bool offloaded) {
+                                            StatePlace place) {
   std::vector<Sizes> sizes;
   std::int64_t room = 0;
   const auto buckets = static_cast<std::int32_t>(layout.buckets().size());
   for (std::int32_t b = 0; b < buckets; ++b) {
     const Interval owned = layout.shard(b, rank, world_size);
-    const std::int64_t numel = offloaded ? 0 : stepped_of(layout, b, stage, owned).size();
+    const std::int64_t numel =
+        place != StatePlace::kMemory ? 0 : stepped_of(layout, b, stage, owned).size();
     const bool is_own_master =
         layout.buckets()[static_cast<std::size_t>(b)].dtype == DType::kFloat32;
-    sizes.push_back(
-        {layout.padded_shard_numel(b, world_size), is_own_master ? 0 : numel, numel, kept.size()});
+    const std::int64_t sums =
+        place == StatePlace::kDevice ? 0 : layout.padded_shard_numel(b, world_size);
+    sizes.push_back({sums, is_own_master ? 0 : numel, numel, kept.size()});
     room += sizes.back().room();
   }
   const auto arena = std::make_shared<Arena>(room);
@@ -92,6 +88,12 @@ std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int
     state.pieces = make_pieces(layout, b, world_size);
   }
   return states;
+}
+
+std::int64_t numel_of(const std::vector<Segment>& segments) {
+  std::int64_t total = 0;
+  for (const Segment& segment : segments) total += segment.numel;
+  return total;
 }
 
 std::size_t index_of(const BucketState& state, StateKind kind) {

@@ -36,12 +36,21 @@ struct BucketState {
   std::vector<double> block_sums;  ///< Sum of squares of each kNormBlock of the accumulator.
 };
 
+/// Where masters and moments lie.
+enum class StatePlace : std::uint8_t {
+  kMemory,
+  kDisk,    ///< The states have no memory for them.
+  kDevice,  ///< Nor for accumulators and block_sums.
+};
+
 /// All arrays of all buckets lie in one arena, in the order in which a step walks over them.
-/// `kept`: beside the master. `offloaded`: without memory for masters and those, which lie
-/// elsewhere.
+/// `kept`: beside the master.
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
                                             int world_size, std::span<const StateKind> kept = {},
-                                            bool offloaded = false);
+                                            StatePlace place = StatePlace::kMemory);
+
+/// Elements of all segments together.
+std::int64_t numel_of(const std::vector<Segment>& segments);
 
 /// Where `kind` is among what the bucket keeps; the size of `kept` if it is not.
 std::size_t index_of(const BucketState& state, StateKind kind);

@@ -34,9 +34,8 @@ std::optional<OffloadedArray> offloaded_array(const BucketState& state, StateKin
 }  // namespace
 
 StateAccess::StateAccess(const Layout& layout, ParameterTable& table,
-                         std::vector<BucketState>& states, Collective& comm,
-                         OffloadedState* offload)
-    : layout_(layout), table_(table), states_(states), comm_(comm), offload_(offload) {}
+                         std::vector<BucketState>& states, Collective& comm, DistantState* distant)
+    : layout_(layout), table_(table), states_(states), comm_(comm), distant_(distant) {}
 
 void StateAccess::require_kept(StateKind kind) const {
   if (kind == StateKind::kMaster || kind == StateKind::kGradient) return;
@@ -81,9 +80,9 @@ at::Tensor StateAccess::gather(const std::string& name, StateKind kind) {
   std::vector<float> all(static_cast<std::size_t>(largest) * parts.size());
   float* const mine = all.data() + comm_.rank() * largest;
   const Segment& own = parts[static_cast<std::size_t>(comm_.rank())];
-  if (offload_ == nullptr) {
+  if (distant_ == nullptr) {
     copy_own(kind, own, mine);
-  } else {  // a disk can fail on one rank
+  } else {  // a disk or a GPU can fail on one rank
     all_or_none(comm_, "state of " + name, [&] { copy_own(kind, own, mine); });
   }
   comm_
@@ -101,6 +100,12 @@ at::Tensor StateAccess::gather(const std::string& name, StateKind kind) {
 
 void StateAccess::copy_own(StateKind kind, const Segment& segment, float* to) {
   if (segment.numel == 0) return;
+  const std::int32_t bucket = layout_.slot(segment.parameter).bucket;
+  const std::int64_t at =
+      segment.bucket_begin - states_[static_cast<std::size_t>(bucket)].owned.begin;
+  if (kind == StateKind::kGradient && distant_ != nullptr &&
+      distant_->read_gradients(bucket, at, {to, static_cast<std::size_t>(segment.numel)}))
+    return;
   visit_segment(kind, segment, [&](const ShardView& view) {
     std::copy(view.values.begin(), view.values.end(), to + (view.begin - segment.parameter_begin));
   });
@@ -115,16 +120,16 @@ void StateAccess::for_each_shard(StateKind kind,
     const Segment segment = owned_segment(parameter, comm_.rank());
     if (segment.numel > 0) visit_segment(kind, segment, visit);
   }
-  if (offload_ != nullptr) offload_->flush();
+  if (distant_ != nullptr) distant_->flush();
 }
 
-void StateAccess::visit_offloaded(OffloadedArray array, const Segment& segment,
-                                  const std::function<void(const ShardView&)>& visit) {
+void StateAccess::visit_distant(OffloadedArray array, const Segment& segment,
+                                const std::function<void(const ShardView&)>& visit) {
   const std::int32_t bucket = layout_.slot(segment.parameter).bucket;
   const std::int64_t first =
       segment.bucket_begin - states_[static_cast<std::size_t>(bucket)].stepped.begin;
   const std::string& name = table_.specs[static_cast<std::size_t>(segment.parameter)].name;
-  offload_->visit(bucket, array, first, first + segment.numel,
+  distant_->visit(bucket, array, first, first + segment.numel,
                   [&](std::int64_t at, std::span<float> values) {
                     const std::int64_t begin = segment.parameter_begin + (at - first);
                     visit({name, segment.parameter, begin,
@@ -137,7 +142,7 @@ void StateAccess::visit_segment(StateKind kind, const Segment& segment,
   const auto p = static_cast<std::size_t>(segment.parameter);
   BucketState& state = states_[static_cast<std::size_t>(layout_.slot(segment.parameter).bucket)];
   const auto array = offloaded_array(state, kind, table_.specs[p].dtype);
-  if (offload_ != nullptr && array) return visit_offloaded(*array, segment, visit);
+  if (distant_ != nullptr && array) return visit_distant(*array, segment, visit);
   float* const values = state_values(state, kind, segment);
   const auto show = [&](float* data) {
     visit({table_.specs[p].name, segment.parameter, segment.parameter_begin,

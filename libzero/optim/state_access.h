@@ -9,7 +9,7 @@
 
 #include "libzero/collective/collective.h"
 #include "libzero/layout/layout.h"
-#include "libzero/offload/offloaded_state.h"
+#include "libzero/offload/distant_state.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
@@ -20,7 +20,7 @@ namespace zero {
 class StateAccess {
  public:
   StateAccess(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-              Collective& comm, OffloadedState* offload = nullptr);
+              Collective& comm, DistantState* distant = nullptr);
 
   /// Throws ContractError unless `name` is a trainable parameter and such state is kept.
   void require_state(const std::string& name, StateKind kind) const {
@@ -41,15 +41,15 @@ class StateAccess {
   Segment owned_segment(std::int32_t parameter, int rank) const;
   void visit_segment(StateKind kind, const Segment& segment,
                      const std::function<void(const ShardView&)>& visit);
-  void visit_offloaded(OffloadedArray array, const Segment& segment,
-                       const std::function<void(const ShardView&)>& visit);
+  void visit_distant(OffloadedArray array, const Segment& segment,
+                     const std::function<void(const ShardView&)>& visit);
   void copy_own(StateKind kind, const Segment& segment, float* to);
 
   const Layout& layout_;
   ParameterTable& table_;
   std::vector<BucketState>& states_;
   Collective& comm_;
-  OffloadedState* offload_;  // null: state lies in `states_`
+  DistantState* distant_;  // null: state lies in `states_`
 };
 
 }  // namespace zero

@@ -61,22 +61,22 @@ void StateArrays::read(std::int32_t parameter, OffloadedArray array, std::int64_
   if (array == OffloadedArray::kMaster && spec.dtype == DType::kFloat32)
     return read_widened(table_.tensors[static_cast<std::size_t>(parameter)], spec.name, begin,
                         count, to);
-  if (offload_ != nullptr)
-    return offload_->read(layout_.slot(parameter).bucket, array, position(parameter, begin),
+  if (distant_ != nullptr)
+    return distant_->read(layout_.slot(parameter).bucket, array, position(parameter, begin),
                           {to, static_cast<std::size_t>(count)});
   std::copy_n(in_memory(parameter, array, begin), count, to);
 }
 
 void StateArrays::write(std::int32_t parameter, OffloadedArray array, std::int64_t begin,
                         std::int64_t count, const float* from) const {
-  if (offload_ != nullptr)
-    return offload_->write(layout_.slot(parameter).bucket, array, position(parameter, begin),
+  if (distant_ != nullptr)
+    return distant_->write(layout_.slot(parameter).bucket, array, position(parameter, begin),
                            {from, static_cast<std::size_t>(count)});
   std::copy_n(from, count, in_memory(parameter, array, begin));
 }
 
 void StateArrays::flush() const {
-  if (offload_ != nullptr) offload_->flush();
+  if (distant_ != nullptr) distant_->flush();
 }
 
 }  // namespace zero

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libzero/layout/layout.h"
-#include "libzero/offload/offloaded_state.h"
+#include "libzero/offload/distant_state.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/shard_state.h"
 
@@ -17,8 +17,8 @@ namespace zero {
 class StateArrays {
  public:
   StateArrays(const Layout& layout, ParameterTable& table, std::vector<BucketState>& states,
-              OffloadedState* offload)
-      : layout_(layout), table_(table), states_(states), offload_(offload) {}
+              DistantState* distant)
+      : layout_(layout), table_(table), states_(states), distant_(distant) {}
 
   const Layout& layout() const noexcept { return layout_; }
   ParameterTable& table() const noexcept { return table_; }
@@ -52,7 +52,7 @@ class StateArrays {
   const Layout& layout_;
   ParameterTable& table_;
   std::vector<BucketState>& states_;
-  OffloadedState* const offload_;  // null: state lies in `states_`
+  DistantState* const distant_;  // null: state lies in `states_`
 };
 
 }  // namespace zero

@@ -1,6 +1,7 @@
 #include "libzero/optim/tensor_runs.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 
 #include <cstring>
 
@@ -24,6 +25,11 @@ void read_elements(const at::Tensor& tensor, std::int64_t begin, std::int64_t co
     return;
   }
   const at::NoGradGuard no_grad;
+  if (tensor.is_contiguous()) {  // on a device: only what is wanted comes down
+    at::from_blob(dst, {count}, tensor.options().device(at::kCPU).requires_grad(false))
+        .copy_(tensor.detach().view({-1}).narrow(0, begin, count));
+    return;
+  }
   const at::Tensor source = tensor.to(at::kCPU).contiguous();
   std::memcpy(dst, contiguous_element(source, begin), byte_count(source, count));
 }
@@ -34,6 +40,12 @@ void write_elements(at::Tensor& tensor, std::int64_t begin, std::int64_t count, 
     return;
   }
   const at::NoGradGuard no_grad;
+  if (tensor.is_contiguous()) {
+    const at::Tensor values = at::from_blob(const_cast<void*>(src), {count},
+                                            tensor.options().device(at::kCPU).requires_grad(false));
+    tensor.detach().view({-1}).narrow(0, begin, count).copy_(values);
+    return;
+  }
   const at::Tensor whole = tensor.detach().to(at::kCPU).clone(at::MemoryFormat::Contiguous);
   std::memcpy(contiguous_element(whole, begin), src, byte_count(whole, count));
   tensor.detach().copy_(whole);

@@ -1,8 +1,8 @@
 #pragma once
 
 /// Runs of a tensor's elements in row-major logical order, whatever its strides, and wherever it
-/// lies: one on another device than the host's is copied as a whole, so that this is for what is
-/// read or written rarely.
+/// lies: from and to another device than the host's they are copied, as a part of the whole where
+/// the tensor is not contiguous, so that this is for what is read or written rarely.
 
 #include <ATen/core/Tensor.h>
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "libzero/base/dtype.h"
+#include "libzero/kernels/cuda/abi.h"
 #include "libzero/optim/options.h"
 #include "libzero/optim/state_kind.h"
 
@@ -40,6 +41,15 @@ struct UpdateRun {
 
   /// Elements [begin, end).
   UpdateRun part(std::int64_t begin, std::int64_t end) const;
+};
+
+/// What a step on a GPU reads of the device's memory, and where it goes.
+struct DeviceStep {
+  const cuda::KernelApi& kernels;
+  cuda::Stream stream;
+  const cuda::StepState* state;  ///< Its gradient_factor stands in the place of the run's.
+  const void* constants;         ///< UpdateRule::constants() of this update.
+  float value_limit;  ///< Above 0: gradients, factor included, are brought into its bounds.
 };
 
 /// One optimizer's. It reads no memory but that of a run, and elements do not influence each other:
@@ -74,6 +84,12 @@ class UpdateRule {
                           std::span<const std::int64_t> steps) = 0;
   /// One pass over a run of one class. Thread-safe over disjoint memory.
   virtual void step(std::int32_t index, const UpdateRun& run) const = 0;
+
+  /// The constants of all classes, one after the other, valid until the next begin_step().
+  virtual std::span<const std::byte> constants() const noexcept = 0;
+  /// step() on a GPU, with its bits: the run's arrays lie in the device's memory. Starts a kernel
+  /// and returns a cudaError_t. Thread-safe.
+  virtual int launch(std::int32_t index, const UpdateRun& run, const DeviceStep& on) const = 0;
 };
 
 /// The rule that the options say. Throws ContractError where groups have options of another rule

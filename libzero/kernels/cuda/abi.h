@@ -8,6 +8,8 @@
 
 #include "libzero/base/dtype.h"
 #include "libzero/kernels/adamw.h"
+#include "libzero/kernels/exact_digits.h"
+#include "libzero/kernels/sgd.h"
 
 namespace zero::cuda {
 
@@ -84,7 +86,40 @@ struct AdamWStep {
   float* exp_avg_sq = nullptr;
   void* low_precision = nullptr;  ///< Null, or bfloat16 or float16.
   DType low_precision_dtype = DType::kBFloat16;
+  /// Above 0: each gradient, factor included, is brought into [-value_limit, value_limit] first.
+  float value_limit = 0;
   std::int64_t count = 0;
+};
+
+/// sgd_step() in the same way.
+struct SGDStep {
+  const StepState* state = nullptr;
+  const SGDConstants* constants = nullptr;
+  const void* gradient = nullptr;
+  DType gradient_dtype = DType::kFloat32;
+  float* master = nullptr;
+  float* momentum_buffer = nullptr;  ///< Null where none is kept.
+  void* low_precision = nullptr;
+  DType low_precision_dtype = DType::kBFloat16;
+  float value_limit = 0;
+  std::int64_t count = 0;
+};
+
+/// ema_step(). Writes nothing where state->apply is 0.
+struct Average {
+  const StepState* state = nullptr;
+  float weight = 0;
+  const float* values = nullptr;
+  float* average = nullptr;
+  std::int64_t count = 0;
+};
+
+/// Adds sums of squares to the digits of an ExactSum (libzero/optim/exact_sum.h), carries undone:
+/// for at most 2^30 terms. The word behind them counts the terms that are infinite or NaN.
+struct SumExactly {
+  const double* values = nullptr;
+  std::int64_t count = 0;
+  std::int64_t* words = nullptr;  ///< kExactWords + 1
 };
 
 struct KernelApi {
@@ -93,12 +128,15 @@ struct KernelApi {
   int (*cast)(const Cast* args, Stream stream) = nullptr;
   int (*prepare_step)(const PrepareStep* args, Stream stream) = nullptr;
   int (*adamw)(const AdamWStep* args, Stream stream) = nullptr;
+  int (*sgd)(const SGDStep* args, Stream stream) = nullptr;
+  int (*average)(const Average* args, Stream stream) = nullptr;
+  int (*sum_exactly)(const SumExactly* args, Stream stream) = nullptr;
 };
 
 /// Exported by the library of kernels as "zero_cuda_kernels": fills the table and returns its own
 /// version, which must be kKernelsVersion, or nothing in the table may be called.
 using KernelsFn = std::int32_t (*)(KernelApi* api);
-inline constexpr std::int32_t kKernelsVersion = 1;
+inline constexpr std::int32_t kKernelsVersion = 2;
 inline constexpr const char* kKernelsSymbol = "zero_cuda_kernels";
 
 }  // namespace zero::cuda

@@ -37,6 +37,27 @@ ZERO_HOST_DEVICE inline void store(float value, Float16& to) {
   to = {float16_from_float(value)};
 }
 
+/// Four neighbouring elements, loaded and stored at once.
+template <class T>
+struct alignas(4 * sizeof(T)) Four {
+  T of[4];
+};
+
+template <class T>
+ZERO_HOST_DEVICE bool is_aligned(const T* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % sizeof(Four<T>) == 0;
+}
+
+/// Elements 4 q to 4 q + 3 of aligned data.
+template <class T>
+ZERO_HOST_DEVICE Four<T>& four(T* data, std::int64_t q) {
+  return reinterpret_cast<Four<T>*>(data)[q];
+}
+template <class T>
+ZERO_HOST_DEVICE const Four<T>& four(const T* data, std::int64_t q) {
+  return reinterpret_cast<const Four<T>*>(data)[q];
+}
+
 /// Calls function(T()) for the element type T of a floating dtype; false for another one.
 template <class Function>
 bool with_element(DType dtype, Function function) {

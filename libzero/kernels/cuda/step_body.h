@@ -8,6 +8,7 @@
 #include "libzero/kernels/adamw_math.h"
 #include "libzero/kernels/cuda/abi.h"
 #include "libzero/kernels/cuda/elements.h"
+#include "libzero/kernels/sgd_math.h"
 
 namespace zero::cuda {
 
@@ -49,12 +50,25 @@ ZERO_HOST_DEVICE inline void prepare(const PrepareStep& args) {
   }
 }
 
+struct ScaledGradient {
+  float raw;
+  float factor;
+};
+
+/// What in_clipped_runs() (libzero/optim/clipped_step.h) makes of a gradient. NaN stays.
+ZERO_HOST_DEVICE inline ScaledGradient bounded(float raw, float factor, float limit) {
+  if (limit == 0) return {raw, factor};
+  const float value = raw * factor;
+  return {value > limit ? limit : value < -limit ? -limit : value, 1.0f};
+}
+
 /// Copy: float where there is no copy of low precision.
 template <class Gradient, class Copy>
 ZERO_HOST_DEVICE void adamw_at(const AdamWStep& args, const AdamWConstants& constants,
                                float gradient_factor, std::int64_t i) {
-  const float raw = widened(static_cast<const Gradient*>(args.gradient)[i]);
-  const AdamWElement next = adamw_element(constants, gradient_factor, raw,
+  const ScaledGradient g = bounded(widened(static_cast<const Gradient*>(args.gradient)[i]),
+                                   gradient_factor, args.value_limit);
+  const AdamWElement next = adamw_element(constants, g.factor, g.raw,
                                           {args.master[i], args.exp_avg[i], args.exp_avg_sq[i]});
   args.exp_avg[i] = next.m;
   args.exp_avg_sq[i] = next.v;
@@ -62,14 +76,79 @@ ZERO_HOST_DEVICE void adamw_at(const AdamWStep& args, const AdamWConstants& cons
   if constexpr (sizeof(Copy) == 2) store(next.p, static_cast<Copy*>(args.low_precision)[i]);
 }
 
+/// Elements 4 q to 4 q + 3, where fours_are_aligned().
+template <class Gradient, class Copy>
+ZERO_HOST_DEVICE void adamw_four(const AdamWStep& args, const AdamWConstants& constants,
+                                 float gradient_factor, std::int64_t q) {
+  const Four<Gradient> gradients = four(static_cast<const Gradient*>(args.gradient), q);
+  Four<float> p = four(args.master, q), m = four(args.exp_avg, q), v = four(args.exp_avg_sq, q);
+  Four<Copy> copies;
+  for (int j = 0; j < 4; ++j) {
+    const ScaledGradient g = bounded(widened(gradients.of[j]), gradient_factor, args.value_limit);
+    const AdamWElement next =
+        adamw_element(constants, g.factor, g.raw, {p.of[j], m.of[j], v.of[j]});
+    m.of[j] = next.m;
+    v.of[j] = next.v;
+    p.of[j] = next.p;
+    store(next.p, copies.of[j]);
+  }
+  four(args.exp_avg, q) = m;
+  four(args.exp_avg_sq, q) = v;
+  four(args.master, q) = p;
+  if constexpr (sizeof(Copy) == 2) four(static_cast<Copy*>(args.low_precision), q) = copies;
+}
+
+template <class Gradient, class Copy>
+ZERO_HOST_DEVICE bool fours_are_aligned(const AdamWStep& args) {
+  return is_aligned(static_cast<const Gradient*>(args.gradient)) && is_aligned(args.master) &&
+         is_aligned(args.exp_avg) && is_aligned(args.exp_avg_sq) &&
+         is_aligned(static_cast<const Copy*>(args.low_precision));
+}
+
+template <class Gradient, class Copy>
+ZERO_HOST_DEVICE void sgd_at(const SGDStep& args, const SGDConstants& constants,
+                             float gradient_factor, std::int64_t i) {
+  const ScaledGradient g = bounded(widened(static_cast<const Gradient*>(args.gradient)[i]),
+                                   gradient_factor, args.value_limit);
+  float next = 0;
+  if (args.momentum_buffer == nullptr) {
+    next = sgd_element(constants, g.factor, g.raw, args.master[i]);
+  } else {
+    const SGDElement element =
+        sgd_element(constants, g.factor, g.raw, {args.master[i], args.momentum_buffer[i]});
+    args.momentum_buffer[i] = element.b;
+    next = element.p;
+  }
+  args.master[i] = next;
+  if constexpr (sizeof(Copy) == 2) store(next, static_cast<Copy*>(args.low_precision)[i]);
+}
+
+ZERO_HOST_DEVICE inline void average_at(const Average& args, std::int64_t i) {
+  const float e = args.average[i];
+  args.average[i] = e + args.weight * (args.values[i] - e);
+}
+
 template <class From, class To>
 ZERO_HOST_DEVICE void cast_at(const Cast& args, std::int64_t i) {
   store(widened(static_cast<const From*>(args.from)[i]), static_cast<To*>(args.to)[i]);
 }
 
+template <class From, class To>
+ZERO_HOST_DEVICE void cast_four(const Cast& args, std::int64_t q) {
+  const Four<From> from = four(static_cast<const From*>(args.from), q);
+  Four<To> to;
+  for (int j = 0; j < 4; ++j) store(widened(from.of[j]), to.of[j]);
+  four(static_cast<To*>(args.to), q) = to;
+}
+
+template <class From, class To>
+ZERO_HOST_DEVICE bool fours_are_aligned(const Cast& args) {
+  return is_aligned(static_cast<const From*>(args.from)) && is_aligned(static_cast<To*>(args.to));
+}
+
 /// Calls function(Gradient(), Copy()) for the types of a step; false for types that have none.
-template <class Function>
-bool with_step_types(const AdamWStep& args, Function function) {
+template <class Step, class Function>
+bool with_step_types(const Step& args, Function function) {
   return with_element(args.gradient_dtype, [&](auto gradient) {
     if (args.low_precision == nullptr) {
       function(gradient, float());

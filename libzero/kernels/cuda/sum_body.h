@@ -2,6 +2,7 @@
 
 /// The bodies of the kernels that add ranks' numbers, for one thread each.
 
+#include <bit>
 #include <cstdint>
 
 #include "libzero/kernels/block_norm.h"
@@ -29,13 +30,20 @@ ZERO_HOST_DEVICE float sum_of_element(const OrderedSum& args, std::int64_t i) {
 /// of squares.
 template <class T>
 ZERO_HOST_DEVICE double sum_lane(const OrderedSum& args, std::int64_t block, int lane) {
+  // All loads come before the first store, which might lie where one of them reads, for all that a
+  // compiler knows: they are on their way together.
+  float sums[kPerLane] = {};
+  const std::int64_t first = block * kNormBlock + lane;
+  for (int j = 0; j < kPerLane; ++j) {
+    const std::int64_t i = first + j * kLanes;
+    if (i < args.count) sums[j] = sum_of_element<T>(args, i);
+  }
   double squares = 0;
   for (int j = 0; j < kPerLane; ++j) {
-    const std::int64_t i = block * kNormBlock + j * kLanes + lane;
+    const std::int64_t i = first + j * kLanes;
     if (i >= args.count) break;
-    const float sum = sum_of_element<T>(args, i);
-    args.out[i] = sum;
-    squares += static_cast<double>(sum) * static_cast<double>(sum);
+    args.out[i] = sums[j];
+    squares += static_cast<double>(sums[j]) * static_cast<double>(sums[j]);
   }
   return squares;
 }
@@ -62,6 +70,19 @@ ZERO_HOST_DEVICE inline void reduce_int64(const OrderedReduce& args, std::int64_
     }
   }
   static_cast<std::int64_t*>(args.out)[i] = result;
+}
+
+/// Calls add(word, digit) for what one term adds to the words of SumExactly.
+template <class Add>
+ZERO_HOST_DEVICE void add_exactly(double value, Add add) {
+  if ((std::bit_cast<std::uint64_t>(value) & 0x7ff0000000000000u) == 0x7ff0000000000000u) {
+    add(kExactWords, std::uint64_t{1});  // infinity or NaN
+    return;
+  }
+  const ExactDigits digits = exact_digits(value);
+  for (int k = 0; k < 3; ++k) {
+    if (digits.digit[k] != 0) add(digits.word + k, digits.digit[k]);
+  }
 }
 
 }  // namespace zero::cuda

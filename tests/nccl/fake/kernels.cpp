@@ -39,6 +39,13 @@ void each(std::int64_t count, Body body) {
   for (std::int64_t i = count - 1; i >= 0; --i) body(i);
 }
 
+/// Elements four at once, and what is left one by one.
+template <class Fours, class Body>
+void each_four(std::int64_t fours, std::int64_t count, Fours four, Body body) {
+  for (std::int64_t i = count - 1; i >= 4 * fours; --i) body(i);
+  each(fours, four);
+}
+
 int launch(const char* name, Stream stream, std::function<void()> kernel) {
   FakeStream& fake = FakeStream::of(stream);
   if (const int error = Weather::now().call(name, fake.device()); error != 0) return error;
@@ -72,7 +79,12 @@ int cast(const cuda::Cast* args, Stream stream) {
   return launch("cast", stream, [a = *args] {
     cuda::with_element(a.from_dtype, [&](auto from) {
       cuda::with_element(a.to_dtype, [&](auto to) {
-        each(a.count, [&](std::int64_t i) { cuda::cast_at<decltype(from), decltype(to)>(a, i); });
+        using From = decltype(from);
+        using To = decltype(to);
+        each_four(
+            cuda::fours_are_aligned<From, To>(a) ? a.count / 4 : 0, a.count,
+            [&](std::int64_t q) { cuda::cast_four<From, To>(a, q); },
+            [&](std::int64_t i) { cuda::cast_at<From, To>(a, i); });
       });
     });
   });
@@ -87,9 +99,41 @@ int adamw(const cuda::AdamWStep* args, Stream stream) {
   return launch("adamw", stream, [a = *args] {
     if (a.state->apply == 0) return;
     cuda::with_step_types(a, [&](auto gradient, auto copy) {
+      using Gradient = decltype(gradient);
+      using Copy = decltype(copy);
+      const float factor = a.state->gradient_factor;
+      each_four(
+          cuda::fours_are_aligned<Gradient, Copy>(a) ? a.count / 4 : 0, a.count,
+          [&](std::int64_t q) { cuda::adamw_four<Gradient, Copy>(a, *a.constants, factor, q); },
+          [&](std::int64_t i) { cuda::adamw_at<Gradient, Copy>(a, *a.constants, factor, i); });
+    });
+  });
+}
+
+int sgd(const cuda::SGDStep* args, Stream stream) {
+  if (!is_floating(args->gradient_dtype)) return kInvalidValue;
+  return launch("sgd", stream, [a = *args] {
+    if (a.state->apply == 0) return;
+    cuda::with_step_types(a, [&](auto gradient, auto copy) {
       each(a.count, [&](std::int64_t i) {
-        cuda::adamw_at<decltype(gradient), decltype(copy)>(a, *a.constants,
-                                                           a.state->gradient_factor, i);
+        cuda::sgd_at<decltype(gradient), decltype(copy)>(a, *a.constants, a.state->gradient_factor,
+                                                         i);
+      });
+    });
+  });
+}
+
+int average(const cuda::Average* args, Stream stream) {
+  return launch("average", stream, [a = *args] {
+    if (a.state->apply != 0) each(a.count, [&](std::int64_t i) { cuda::average_at(a, i); });
+  });
+}
+
+int sum_exactly(const cuda::SumExactly* args, Stream stream) {
+  return launch("sum_exactly", stream, [a = *args] {
+    each(a.count, [&](std::int64_t i) {
+      cuda::add_exactly(a.values[i], [&](int word, std::uint64_t digit) {
+        a.words[word] += static_cast<std::int64_t>(digit);
       });
     });
   });
@@ -98,7 +142,8 @@ int adamw(const cuda::AdamWStep* args, Stream stream) {
 }  // namespace
 
 cuda::KernelApi fake_kernels() {
-  return {&ordered_sum, &ordered_reduce, &cast, &prepare_step, &adamw};
+  return {&ordered_sum, &ordered_reduce, &cast,       &prepare_step, &adamw,
+          &sgd,         &average,        &sum_exactly};
 }
 
 }  // namespace zero::nccl_test

@@ -3,7 +3,7 @@
 
 #include "libzero/kernels/cast.h"
 #include "libzero/kernels/ema.h"
-#include "libzero/optim/parameter_update.h"
+#include "libzero/optim/host_update.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -16,7 +16,7 @@ constexpr std::int64_t kChunk = std::int64_t{1} << 16;
 
 }  // namespace
 
-void ParameterUpdate::step_run(std::int32_t group, const UpdateRun& run, float* average) const {
+void HostUpdate::step_run(std::int32_t group, const UpdateRun& run, float* average) const {
   if (average == nullptr) return arithmetic_.rule.step(group, run);
   for (std::int64_t begin = 0; begin < run.n; begin += kTogether) {
     const UpdateRun part = run.part(begin, std::min(run.n, begin + kTogether));
@@ -25,7 +25,7 @@ void ParameterUpdate::step_run(std::int32_t group, const UpdateRun& run, float* 
   }
 }
 
-void ParameterUpdate::for_each_run(std::int32_t bucket, OffloadedArray array, UseRun use) {
+void HostUpdate::for_each_run(std::int32_t bucket, OffloadedArray array, UseRun use) {
   const auto b = static_cast<std::size_t>(bucket);
   BucketState& state = states_[b];
   const bool is_parameter =
@@ -54,7 +54,7 @@ void ParameterUpdate::for_each_run(std::int32_t bucket, OffloadedArray array, Us
   }
 }
 
-void ParameterUpdate::restart_average() {
+void HostUpdate::restart_average() {
   if (arithmetic_.average_weight == 0) return;
   const std::size_t index = arithmetic_.rule.moments().size();
   for (std::size_t b = 0; b < states_.size(); ++b) {
@@ -74,7 +74,7 @@ void ParameterUpdate::restart_average() {
   if (offload_ != nullptr) offload_->flush();
 }
 
-void ParameterUpdate::put_average() {
+void HostUpdate::put_average() {
   for (std::size_t b = 0; b < states_.size(); ++b) {
     const DType dtype = layout_.buckets()[b].dtype;
     for_each_run(

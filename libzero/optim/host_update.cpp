@@ -1,4 +1,4 @@
-#include "libzero/optim/parameter_update.h"
+#include "libzero/optim/host_update.h"
 
 #include <algorithm>
 
@@ -8,38 +8,37 @@
 
 namespace zero {
 
-ParameterUpdate::ParameterUpdate(const Layout& layout, ParameterTable& table,
-                                 std::vector<BucketState>& states, Collective& comm,
-                                 AlignedArray<std::byte>& staging, CommClock& clock,
-                                 const Arithmetic& arithmetic, OffloadedState* offload)
-    : layout_(layout),
+HostUpdate::HostUpdate(const Layout& layout, ParameterTable& table,
+                       std::vector<BucketState>& states, Collective& comm,
+                       AlignedArray<std::byte>& staging, CommClock& clock,
+                       const UpdateArithmetic& arithmetic, OffloadedState* offload)
+    : ParameterUpdate(arithmetic),
+      layout_(layout),
       table_(table),
       states_(states),
       comm_(comm),
       staging_(staging),
       clock_(clock),
-      arithmetic_(arithmetic),
       offload_(offload) {}
 
-void ParameterUpdate::step_bucket(std::int32_t bucket, float gradient_factor) {
+void HostUpdate::step_bucket(std::int32_t bucket) {
   const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kTraining, bucket);
-  if (is_offloaded(bucket)) return step_offloaded_bucket(bucket, gradient_factor);
+  if (is_offloaded(bucket)) return step_offloaded_bucket(bucket);
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (const Segment& segment : state.stepped_segments) {
     const std::int64_t at = segment.bucket_begin - state.owned.begin;
-    step_segment(segment, state_of(segment, state), state.accumulator.data() + at, gradient_factor,
-                 &on_threads_);
+    step_segment(segment, state_of(segment, state), state.accumulator.data() + at, &on_threads_);
   }
 }
 
 /// A rule without moments keeps nothing of a float32 bucket: there is nothing to bring.
-bool ParameterUpdate::is_offloaded(std::int32_t bucket) const {
+bool HostUpdate::is_offloaded(std::int32_t bucket) const {
   const auto b = static_cast<std::size_t>(bucket);
   return offload_ != nullptr &&
          (layout_.buckets()[b].dtype != DType::kFloat32 || !states_[b].kept.empty());
 }
 
-ParameterUpdate::StateRun ParameterUpdate::state_of(const Segment& segment, BucketState& state) {
+HostUpdate::StateRun HostUpdate::state_of(const Segment& segment, BucketState& state) {
   const std::int64_t at = segment.bucket_begin - state.stepped.begin;
   StateRun run{state.master.size() > 0 ? state.master.data() + at : nullptr, {}};
   for (std::size_t i = 0; i < state.kept.size(); ++i)
@@ -47,16 +46,15 @@ ParameterUpdate::StateRun ParameterUpdate::state_of(const Segment& segment, Buck
   return run;
 }
 
-void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state,
-                                   const float* gradient, float gradient_factor,
-                                   ThreadedStep* on_threads) {
+void HostUpdate::step_segment(const Segment& segment, const StateRun& state, const float* gradient,
+                              ThreadedStep* on_threads) {
   at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(segment.parameter)];
   const ParameterSpec& spec = table_.specs[static_cast<std::size_t>(segment.parameter)];
   WritableRun parameter(tensor, segment.parameter_begin, segment.numel);
   UpdateRun run;
   run.gradient = gradient;
   run.gradient_factor = group_factors_.empty()
-                            ? gradient_factor
+                            ? gradient_factor_
                             : group_factors_[static_cast<std::size_t>(spec.group)];
   std::copy_n(state.kept.begin(), arithmetic_.rule.moments().size(), run.moments.begin());
   run.n = segment.numel;
@@ -88,19 +86,19 @@ void ParameterUpdate::step_segment(const Segment& segment, const StateRun& state
 
 /// Runs a collective on the communication thread.
 template <typename Call>
-void ParameterUpdate::collect(std::int32_t bucket, std::int64_t bytes, Call call) {
+void HostUpdate::collect(std::int32_t bucket, std::int64_t bytes, Call call) {
   const ObservedScope scope(clock_.observer(), Activity::kGather, Lane::kCommunication, bucket,
                             bytes);
   clock_.timed(call);
 }
 
-void ParameterUpdate::gather_bucket(std::int32_t bucket) {
+void HostUpdate::gather_bucket(std::int32_t bucket) {
   if (comm_.size() == 1) return;  // nobody else has stepped anything
   for (const BucketPiece& piece : states_[static_cast<std::size_t>(bucket)].pieces)
     gather_piece(bucket, piece);
 }
 
-void ParameterUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece) {
+void HostUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece) {
   const DType dtype = layout_.buckets()[static_cast<std::size_t>(bucket)].dtype;
   const std::int64_t item = size_of(dtype);
   std::byte* const base = staging_.data();
@@ -123,24 +121,24 @@ void ParameterUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece
   }
 }
 
-void ParameterUpdate::gather_and_step_bucket(std::int32_t bucket, float gradient_factor) {
+void HostUpdate::gather_and_step_bucket(std::int32_t bucket) {
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   for (std::size_t i = 0; i < state.pieces.size(); ++i) {
     const BucketPiece& piece = state.pieces[i];
     const float* const gradient = gather_gradient(bucket, piece);
     const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kCommunication, bucket);
     if (is_offloaded(bucket)) {
-      step_offloaded_piece(bucket, i, gradient, gradient_factor);
+      step_offloaded_piece(bucket, i, gradient);
       continue;
     }
     for (const auto& [segment, rank, staged] : piece.runs) {
-      step_segment(segment, state_of(segment, state), gradient + staged, gradient_factor);
+      step_segment(segment, state_of(segment, state), gradient + staged);
     }
   }
 }
 
 /// One piece of the whole bucket's sum, in staging.
-const float* ParameterUpdate::gather_gradient(std::int32_t bucket, const BucketPiece& piece) {
+const float* HostUpdate::gather_gradient(std::int32_t bucket, const BucketPiece& piece) {
   const BucketState& state = states_[static_cast<std::size_t>(bucket)];
   auto* const base = reinterpret_cast<float*>(staging_.data());
   label_.begin("summed gradients, bucket ").add(bucket);
@@ -153,7 +151,7 @@ const float* ParameterUpdate::gather_gradient(std::int32_t bucket, const BucketP
   return base;
 }
 
-void ParameterUpdate::refresh_masters() {
+void HostUpdate::refresh_masters() {
   for (std::size_t b = 0; b < states_.size(); ++b) {
     BucketState& state = states_[b];
     if (offload_ != nullptr) refresh_offloaded_masters(static_cast<std::int32_t>(b));

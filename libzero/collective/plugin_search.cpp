@@ -1,16 +1,16 @@
-#include "backends/plugin_search.h"
+#include "libzero/collective/plugin_search.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
-
-#include "backends/rendezvous/topology.h"
 
 namespace zero {
 
-std::vector<std::string> plugin_candidates(const std::string& backend) {
+std::vector<std::string> plugin_candidates(const std::string& name) {
   namespace fs = std::filesystem;
   std::vector<fs::path> folders;
-  const std::string path = process_environment()("ZERO_PLUGIN_PATH").value_or("");
+  const char* const variable = std::getenv("ZERO_PLUGIN_PATH");
+  const std::string path = variable == nullptr ? "" : variable;
   for (std::size_t at = 0; at < path.size();) {
     const std::size_t end = std::min(path.find(':', at), path.size());
     if (end > at) folders.emplace_back(path.substr(at, end - at));
@@ -26,7 +26,7 @@ std::vector<std::string> plugin_candidates(const std::string& backend) {
   folders.emplace_back(ZERO_BUILD_LIBDIR);
   std::vector<std::string> candidates;
   for (const fs::path& folder : folders) {
-    candidates.push_back((folder / ("libzero_" + backend + ".so")).string());
+    candidates.push_back((folder / ("libzero_" + name + ".so")).string());
   }
   return candidates;
 }

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "libzero/kernels/cast.h"
-#include "libzero/optim/parameter_update.h"
+#include "libzero/optim/host_update.h"
 #include "libzero/optim/tensor_runs.h"
 
 namespace zero {
@@ -50,20 +50,19 @@ void walk_blocks(OffloadedState& offload, std::int32_t bucket, std::int32_t piec
 
 }  // namespace
 
-ParameterUpdate::StateRun ParameterUpdate::state_at(const OffloadedRun& run, std::int64_t at) {
+HostUpdate::StateRun HostUpdate::state_at(const OffloadedRun& run, std::int64_t at) {
   StateRun state{advanced(run.master, at), {}};
   for (std::size_t i = 0; i < kMostKept; ++i) state.kept[i] = advanced(run.kept[i], at);
   return state;
 }
 
-void ParameterUpdate::step_offloaded_bucket(std::int32_t bucket, float gradient_factor) {
+void HostUpdate::step_offloaded_bucket(std::int32_t bucket) {
   if (offload_failure_) return;
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   const std::int64_t origin = state.stepped.begin;
   const auto step = [&](const Segment&, const Segment& part, const OffloadedRun& run,
                         std::int64_t at) {
-    step_segment(part, state_at(run, at), state.accumulator.data() + (part.bucket_begin - origin),
-                 gradient_factor);
+    step_segment(part, state_at(run, at), state.accumulator.data() + (part.bucket_begin - origin));
   };
   offload_failure_ = attempt([&] {
     walk_blocks(
@@ -72,15 +71,14 @@ void ParameterUpdate::step_offloaded_bucket(std::int32_t bucket, float gradient_
   });
 }
 
-void ParameterUpdate::step_offloaded_piece(std::int32_t bucket, std::size_t piece,
-                                           const float* gradient, float gradient_factor) {
+void HostUpdate::step_offloaded_piece(std::int32_t bucket, std::size_t piece,
+                                      const float* gradient) {
   if (offload_failure_) return;
   BucketState& state = states_[static_cast<std::size_t>(bucket)];
   const auto step = [&](const StagedRun& staged, const Segment& part, const OffloadedRun& run,
                         std::int64_t at) {
     step_segment(part, state_at(run, at),
-                 gradient + staged.staged + (part.bucket_begin - staged.segment.bucket_begin),
-                 gradient_factor);
+                 gradient + staged.staged + (part.bucket_begin - staged.segment.bucket_begin));
   };
   offload_failure_ = attempt([&] {
     walk_blocks(
@@ -90,13 +88,14 @@ void ParameterUpdate::step_offloaded_piece(std::int32_t bucket, std::size_t piec
   });
 }
 
-std::optional<Failure> ParameterUpdate::finish_offloaded() {
+std::optional<Failure> HostUpdate::finish() {
+  if (offload_ == nullptr) return std::nullopt;
   if (!offload_failure_) offload_failure_ = attempt([this] { offload_->finish(); });
   if (offload_failure_) offload_->cancel();
   return std::exchange(offload_failure_, std::nullopt);
 }
 
-void ParameterUpdate::refresh_offloaded_masters(std::int32_t bucket) {
+void HostUpdate::refresh_offloaded_masters(std::int32_t bucket) {
   const BucketState& state = states_[static_cast<std::size_t>(bucket)];
   if (layout_.buckets()[static_cast<std::size_t>(bucket)].dtype == DType::kFloat32) return;
   std::vector<float> values;

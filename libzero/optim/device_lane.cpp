@@ -1,0 +1,74 @@
+#include "libzero/optim/device_lane.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <string>
+
+#include "libzero/base/error.h"
+#include "libzero/collective/plugin_search.h"
+#include "libzero/kernels/cuda/library.h"
+#include "libzero/optim/device_wait.h"
+
+namespace zero {
+
+DeviceLane::DeviceLane(c10::Device device, std::shared_ptr<const cuda::KernelApi> kernels,
+                       std::chrono::milliseconds limit)
+    : kernels_(std::move(kernels)),
+      limit_(limit),
+      stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
+      native_(stream_.native_handle()),
+      given_(device.type()),
+      done_(device.type()) {}
+
+DeviceLane::~DeviceLane() {
+  comes_to_rest(stream_, limit_);
+}
+
+c10::Stream DeviceLane::present_stream() const {
+  return c10::impl::VirtualGuardImpl(device().type()).getStream(device());
+}
+
+void DeviceLane::check(int error, std::string_view kernel) const {
+  if (error == 0) return;
+  throw Error(
+      "a kernel could not be started on the GPU; the device has failed, or the kernels were "
+      "built for another one: " +
+      std::string(kernel) + " on " + device().str() + ", error " + std::to_string(error));
+}
+
+void DeviceLane::follow_present() {
+  given_.record(present_stream());
+  given_.block(stream_);
+}
+
+void DeviceLane::lead_present() {
+  done_.record(stream_);
+  done_.block(present_stream());
+}
+
+void DeviceLane::synchronize(std::string_view what) const {
+  wait_for(stream_, limit_, what);
+}
+
+at::Tensor DeviceLane::allocate(std::int64_t bytes) const {
+  const c10::StreamGuard on_stream(stream_);
+  return at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(device())).zero_();
+}
+
+std::shared_ptr<const cuda::KernelApi> kernels_for(c10::Device device,
+                                                   std::shared_ptr<const cuda::KernelApi> given) {
+  if (given != nullptr) return given;
+  const std::string advice =
+      "optimizer: state cannot lie on this device; put what is missing in place, or keep masters "
+      "and "
+      "moments in host memory with Options().offload(Offload::kHost): ";
+  if (!device.is_cuda()) throw Unavailable(advice + "libzero has no kernels for " + device.str());
+  auto kernels = std::make_shared<cuda::KernelApi>();
+  const std::string missing = cuda::load_kernels(plugin_candidates("cuda_kernels"), *kernels);
+  if (!missing.empty()) throw Unavailable(advice + missing);
+  return kernels;
+}
+
+}  // namespace zero

@@ -1,0 +1,145 @@
+#include <algorithm>
+
+#include "libzero/collective/all_or_none.h"
+#include "libzero/kernels/block_norm.h"
+#include "libzero/optim/device_reduction.h"
+#include "libzero/optim/device_update.h"
+#include "libzero/optim/host_reduction.h"
+#include "libzero/optim/host_update.h"
+#include "libzero/optim/optimizer_impl.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+
+}  // namespace
+
+StatePlace Optimizer::Impl::place_of_state(const ParameterTable& table, const Options& options) {
+  if (options.offload().on_disk()) return StatePlace::kDisk;
+  return table.device.is_cpu() || options.offload().on_host() ? StatePlace::kMemory
+                                                              : StatePlace::kDevice;
+}
+
+PayloadSize Optimizer::Impl::largest_payload(const Options& options, const Layout& layout,
+                                             const std::vector<BucketState>& states,
+                                             const std::vector<DType>& wire, int world_size) {
+  PayloadSize largest;
+  for (std::size_t b = 0; b < wire.size(); ++b) {
+    const DType gathered = options.stage() == 0 ? DType::kFloat32 : layout.buckets()[b].dtype;
+    const std::int64_t item = std::max(size_of(wire[b]), size_of(gathered));
+    for (const BucketPiece& piece : states[b].pieces) {
+      largest.bytes = std::max(largest.bytes, piece.count * world_size * item);
+      largest.slice_sums = std::max(largest.slice_sums, piece.count);
+    }
+  }
+  return largest;
+}
+
+std::unique_ptr<DeviceHome> Optimizer::Impl::make_home(
+    std::shared_ptr<const cuda::KernelApi> kernels, std::size_t groups, Content content) {
+  if (place_of_state(table_, options_) != StatePlace::kDevice) return nullptr;
+  std::unique_ptr<DeviceHome> home;
+  const auto make = [&] {
+    PayloadSize largest =
+        largest_payload(options_, layout_, states_, wire_dtypes(layout_, options_), comm_->size());
+    largest.bytes = (largest.bytes + kAlignment - 1) / kAlignment * kAlignment;  // any dtype's
+    home =
+        std::make_unique<DeviceHome>(table_.device, std::move(kernels), options_.device_timeout(),
+                                     layout_, states_, *comm_, largest, groups + 1);
+  };
+  if (content == Content::kOfAnother) {
+    make();
+    return home;
+  }
+  try {
+    all_or_none(*comm_, "optimizer: making room on the GPU", make);
+  } catch (const CommError&) {
+    throw;
+  } catch (...) {  // every rank is here
+    comm_->shutdown();
+    throw;
+  }
+  return home;
+}
+
+std::unique_ptr<ParameterUpdate> Optimizer::Impl::make_update() {
+  const UpdateArithmetic arithmetic{
+      *rule_, options_.ema() > 0 ? static_cast<float>(1 - options_.ema()) : 0};
+  if (!home_)
+    return std::make_unique<HostUpdate>(layout_, table_, states_, *comm_, staging_, clock_,
+                                        arithmetic, offload_.get());
+  return std::make_unique<DeviceUpdate>(layout_, table_, states_, home_->state, home_->lane,
+                                        *home_->payload, home_->staging, clock_, arithmetic,
+                                        comm_->rank(), comm_->size());
+}
+
+std::unique_ptr<BucketReduction> Optimizer::Impl::make_reduction() {
+  std::vector<DType> wire = wire_dtypes(layout_, options_);
+  if (!home_)
+    return std::make_unique<HostReduction>(layout_, table_, states_, *comm_, staging_, clock_,
+                                           std::move(wire));
+  return std::make_unique<DeviceReduction>(layout_, table_, states_, home_->state, home_->lane,
+                                           *home_->payload, home_->staging, clock_, std::move(wire),
+                                           comm_->size());
+}
+
+DistantState* Optimizer::Impl::distant() const noexcept {
+  if (offload_) return offload_.get();
+  return home_ ? &home_->state : nullptr;
+}
+
+/// Sum 0 is everybody's, sum i + 1 that of group i.
+void Optimizer::Impl::sum_on_device(StepVote& vote) {
+  DeviceNorm& norm = home_->norm;
+  norm.begin();
+  for (std::size_t b = 0; b < states_.size(); ++b) {
+    const at::Tensor& blocks = home_->state.of(static_cast<std::int32_t>(b)).block_sums;
+    norm.add(0, blocks);
+    if (group_squares_.empty() || states_[b].owned.begin % kNormBlock != 0) continue;
+    for (const Segment& segment : states_[b].owned_segments) {
+      const std::int32_t group = table_.specs[static_cast<std::size_t>(segment.parameter)].group;
+      const std::int64_t at = (segment.bucket_begin - states_[b].owned.begin) / kNormBlock;
+      norm.add(static_cast<std::size_t>(group) + 1,
+               blocks.narrow(0, at, (segment.numel + kNormBlock - 1) / kNormBlock));
+    }
+  }
+  const std::vector<GroupSquares>& sums = norm.end();
+  vote.sum_of_squares = sums[0].sum;
+  vote.finite = sums[0].finite;
+  std::copy(sums.begin() + 1, sums.end(), group_squares_.begin());
+  add_unaligned_groups();
+  if (!vote.finite) find_nonfinite_on_device(vote);
+}
+
+/// Where shards begin inside of a block of the norm (shard_alignment).
+void Optimizer::Impl::add_unaligned_groups() {
+  if (group_squares_.empty()) return;
+  std::vector<float> values;
+  for (std::size_t b = 0; b < states_.size(); ++b) {
+    if (states_[b].owned.begin % kNormBlock == 0) continue;
+    for (const Segment& segment : states_[b].owned_segments) {
+      const ParameterSpec& spec = table_.specs[static_cast<std::size_t>(segment.parameter)];
+      values.resize(static_cast<std::size_t>(segment.numel));
+      home_->state.read_gradients(static_cast<std::int32_t>(b),
+                                  segment.bucket_begin - states_[b].owned.begin, values);
+      add_squares(values.data(), segment.numel,
+                  group_squares_[static_cast<std::size_t>(spec.group)]);
+    }
+  }
+}
+
+void Optimizer::Impl::find_nonfinite_on_device(StepVote& vote) const {
+  for (std::size_t b = 0; b < states_.size(); ++b) {
+    const at::Tensor& sums = home_->state.of(static_cast<std::int32_t>(b)).accumulator;
+    for (const Segment& segment : states_[b].owned_segments) {
+      const bool is_earlier =
+          vote.nonfinite_parameter < 0 || segment.parameter < vote.nonfinite_parameter;
+      const std::int64_t at = segment.bucket_begin - states_[b].owned.begin;
+      if (is_earlier && has_nonfinite(home_->lane, sums.narrow(0, at, segment.numel)))
+        vote.nonfinite_parameter = segment.parameter;
+    }
+  }
+}
+
+}  // namespace zero
