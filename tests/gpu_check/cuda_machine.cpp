@@ -57,7 +57,7 @@ class CudaMachine final : public Machine {
   std::shared_ptr<const nccl::Apis> apis() const override { return apis_; }
   c10::Device device() const override { return {c10::DeviceType::CUDA, 0}; }
   std::int64_t free_bytes() const override { return static_cast<std::int64_t>(memory().first); }
-  Options options() const override { return {}; }
+  Options options() const override { return Options().device_kernels({apis_, &apis_->kernels}); }
   void move(torch::nn::Module& module) const override { module.to(device()); }
 
  private:

@@ -1,8 +1,8 @@
 #include "tests/gpu_check/fake_faults.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <thread>
 
@@ -75,14 +75,34 @@ void error_of_adamw(nccl::Apis& apis) {
   apis.kernels.adamw = [](const cuda::AdamWStep*, Stream) { return 700; };
 }
 
+/// Forgets its momentum.
+void wrong_sgd(nccl::Apis& apis) {
+  apis.kernels.sgd = [](const cuda::SGDStep* args, Stream stream) {
+    cuda::SGDStep wrong = *args;
+    wrong.momentum_buffer = nullptr;
+    return right().sgd(&wrong, stream);
+  };
+}
+
+void idle_average(nccl::Apis& apis) {
+  apis.kernels.average = [](const cuda::Average*, Stream) { return 0; };
+}
+void idle_sum(nccl::Apis& apis) {
+  apis.kernels.sum_exactly = [](const cuda::SumExactly*, Stream) { return 0; };
+}
+void idle_prepare(nccl::Apis& apis) {
+  apis.kernels.prepare_step = [](const cuda::PrepareStep*, Stream) { return 0; };
+}
+void idle_cast(nccl::Apis& apis) {
+  apis.kernels.cast = [](const cuda::Cast*, Stream) { return 0; };
+}
+
 /// What it makes of the first master is no number.
 void nan_adamw(nccl::Apis& apis) {
   apis.kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
     cuda::AdamWStep broken = *args;
-    AdamWConstants constants;
-    std::memset(&constants, 0xff, sizeof(constants));
-    static const AdamWConstants kept = constants;  // the launch reads it later
-    broken.constants = &kept;
+    static const AdamWConstants constants{.decay = NAN};  // read later
+    broken.constants = &constants;
     return right().adamw(&broken, stream);
   };
 }
@@ -117,6 +137,11 @@ const std::map<std::string, void (*)(nccl::Apis&)>& faults() {
       {"forgotten-rank", &forget_rank},
       {"sum-for-maximum", &sum_for_maximum},
       {"idle-adamw", &idle_adamw},
+      {"wrong-sgd", &wrong_sgd},
+      {"idle-average", &idle_average},
+      {"idle-sum", &idle_sum},
+      {"idle-prepare", &idle_prepare},
+      {"idle-cast", &idle_cast},
       {"wrong-bit", &wrong_bit},
       {"slow-adamw", &slow_adamw},
       {"nan-adamw", &nan_adamw},

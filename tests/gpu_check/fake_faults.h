@@ -9,9 +9,8 @@
 
 namespace zero::gpu_check {
 
-/// The fake machine's tables with one of "no-accumulator", "forgotten-rank", "sum-for-maximum",
-/// "idle-adamw", "wrong-bit", "slow-adamw", "nan-adamw", "idle-gather", "other-root", "error",
-/// "crash", "hang", or without any where `fault` is none of them.
+/// The fake machine's tables with one of the faults in fake_faults.cpp, by its name, or without any
+/// where `fault` is none of them.
 std::shared_ptr<const nccl::Apis> faulty_apis(const std::string& fault);
 
 }  // namespace zero::gpu_check

@@ -25,7 +25,9 @@ class FakeMachine final : public Machine {
   c10::Device device() const override { return accelerator_test::device(0); }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 40; }
   Options options() const override {
-    Options options = Options().offload(Offload::kHost);
+    Options options;
+    options.device_kernels({apis_, &apis_->kernels});
+    if (fault_ == "on-host") options.offload(Offload::kHost);
     if (fault_ == "stage") options.stage(1);
     if (fault_ == "small-scale") options.loss_scaler().initial_scale = 1;
     if (fault_ == "large-scale") options.loss_scaler().initial_scale = 0x1p60;

@@ -1,40 +1,19 @@
 #include <algorithm>
-#include <cstring>
 
-#include "libzero/kernels/adamw.h"
 #include "libzero/kernels/block_norm.h"
 #include "libzero/kernels/cast.h"
 #include "libzero/kernels/sum.h"
-#include "tests/gpu_check/device_data.h"
-#include "tests/gpu_check/parts.h"
+#include "tests/gpu_check/kernel_check.h"
 
 namespace zero::gpu_check {
 namespace {
 
-constexpr DType kFloats[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-// What is compared; odd, so that the ends of blocks are met.
-constexpr std::int64_t kCompared = 100'003;
-
-std::string text(DType dtype) {
-  return std::string(name_of(dtype));
-}
-
-const std::string kPrepareName = "decision and constants of a step";
 std::string sum_name(DType dtype, int ranks) {
   return "sum of " + std::to_string(ranks) + " x " + text(dtype) + " with its squares";
 }
 std::string cast_name(DType from, DType to) {
   return "cast " + text(from) + " to " + text(to);
 }
-std::string adamw_name(DType gradient, DType copy) {
-  return "AdamW, gradient " + text(gradient) + ", parameter " + text(copy);
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
-
 class KernelCheck {
  public:
   KernelCheck(Lane& lane, const Settings& settings, Report& report)
@@ -79,69 +58,13 @@ class KernelCheck {
                  seconds, right);
   }
 
-  void adamw(DType gradient, DType copy) {
-    const bool right = step_is_right(gradient, copy);
-    const std::int64_t n = settings_.elements;
-    const std::int64_t copy_bytes = copy == DType::kFloat32 ? 0 : 2;
-    const nccl::DeviceMemory g(lane_.apis(), n * size_of(gradient));
-    const nccl::DeviceMemory p(lane_.apis(), n * 4), m(lane_.apis(), n * 4), v(lane_.apis(), n * 4);
-    const nccl::DeviceMemory low(lane_.apis(), n * 2);
-    const DeviceData<cuda::StepState> state(lane_, {applied_state()});
-    const DeviceData<AdamWConstants> constants(lane_, {adamw_constants({}, 7)});
-    const cuda::AdamWStep args{state.get(),
-                               constants.get(),
-                               g.get(),
-                               gradient,
-                               static_cast<float*>(p.get()),
-                               static_cast<float*>(m.get()),
-                               static_cast<float*>(v.get()),
-                               copy_bytes == 0 ? nullptr : low.get(),
-                               copy,
-                               n};
-    const double seconds = lane_.time(settings_.rounds, [&] { launch_adamw(args); });
-    const auto bytes = static_cast<double>(n * (size_of(gradient) + 24 + copy_bytes));
-    report_.rate(adamw_name(gradient, copy), bytes, seconds, right);
-  }
-
-  void prepare() {
-    cuda::StepState host;
-    host.sum_of_squares = 12345.678;
-    host.loss_scale = 1024;
-    host.weight_sum = 12;
-    host.applied_steps = 70'000;
-    const DeviceData<cuda::StepState> state(lane_, {host});
-    const DeviceData<AdamWHyperparameters> groups(lane_, {AdamWHyperparameters()});
-    const DeviceData<AdamWConstants> constants(lane_, {AdamWConstants()});
-    const cuda::PrepareStep args{state.get(), 1e-3, groups.get(), constants.get(), 1};
-    nccl::check_cuda(*lane_.apis(), lane_.apis()->kernels.prepare_step(&args, lane_.stream()),
-                     "The kernel prepare_step");
-    lane_.wait();
-    const std::vector<AdamWConstants> expected = {adamw_constants({}, 70'001)};
-    report_.rate(kPrepareName, 0, 0,
-                 state.read()[0].apply == 1 && same_bits(constants.read(), expected));
-  }
-
  private:
-  static cuda::StepState applied_state() {
-    cuda::StepState state;
-    state.apply = 1;
-    state.gradient_factor = 0.37f;
-    return state;
-  }
-
   void launch_sum(const cuda::OrderedSum& args) {
-    nccl::check_cuda(*lane_.apis(), lane_.apis()->kernels.ordered_sum(&args, lane_.stream()),
-                     "The kernel ordered_sum");
+    launch(lane_, lane_.apis()->kernels.ordered_sum, args, "The kernel ordered_sum");
   }
   void launch_cast(const cuda::Cast& args) {
-    nccl::check_cuda(*lane_.apis(), lane_.apis()->kernels.cast(&args, lane_.stream()),
-                     "The kernel cast");
+    launch(lane_, lane_.apis()->kernels.cast, args, "The kernel cast");
   }
-  void launch_adamw(const cuda::AdamWStep& args) {
-    nccl::check_cuda(*lane_.apis(), lane_.apis()->kernels.adamw(&args, lane_.stream()),
-                     "The kernel adamw");
-  }
-
   bool sums_are_right(DType dtype, int ranks) {
     const auto given = as_type(values(kCompared * ranks, 5), dtype);
     std::vector<float> expected = values(kCompared, 6);
@@ -166,28 +89,6 @@ class KernelCheck {
     return same_bits(out.read(), expected) && same_bits(squares.read(), expected_squares);
   }
 
-  bool step_is_right(DType gradient, DType copy) {
-    const bool has_copy = copy != DType::kFloat32;
-    const auto g = as_type(values(kCompared, 7), gradient);
-    std::vector<float> p = values(kCompared, 8), m = values(kCompared, 9),
-                       v = values(kCompared, 10);
-    for (float& value : v) value = value < 0 ? -value : value;
-    std::vector<std::uint16_t> low(static_cast<std::size_t>(kCompared));
-    const DeviceData<std::byte> on_g(lane_, g);
-    const DeviceData<float> on_p(lane_, p), on_m(lane_, m), on_v(lane_, v);
-    const DeviceData<std::uint16_t> on_low(lane_, low);
-    const DeviceData<cuda::StepState> state(lane_, {applied_state()});
-    const AdamWConstants constants = adamw_constants({}, 7);
-    const DeviceData<AdamWConstants> on_constants(lane_, {constants});
-    adamw_step(constants, {g.data(), gradient, 0.37f, p.data(), m.data(), v.data(),
-                           has_copy ? low.data() : nullptr, copy, kCompared});
-    launch_adamw({state.get(), on_constants.get(), on_g.get(), gradient, on_p.get(), on_m.get(),
-                  on_v.get(), has_copy ? on_low.get() : nullptr, copy, kCompared});
-    lane_.wait();
-    return same_bits(on_p.read(), p) && same_bits(on_m.read(), m) && same_bits(on_v.read(), v) &&
-           same_bits(on_low.read(), low);
-  }
-
   Lane& lane_;
   const Settings& settings_;
   Report& report_;
@@ -199,12 +100,7 @@ void check_kernels(const Apis& apis, const Settings& settings, Report& report) {
   const nccl::OnDevice here(*apis, 0);
   Lane lane(apis);
   KernelCheck kernels(lane, settings, report);
-  for (const DType gradient : kFloats) {
-    for (const DType copy : kFloats) {
-      report.attempt(adamw_name(gradient, copy), [&] { kernels.adamw(gradient, copy); });
-    }
-  }
-  report.attempt(kPrepareName, [&] { kernels.prepare(); });
+  check_step_kernels(lane, settings, report);
   for (const DType dtype : kFloats) {
     for (const int ranks : {1, 2, 4, 8}) {
       report.attempt(sum_name(dtype, ranks), [&] { kernels.ordered_sum(dtype, ranks); });
