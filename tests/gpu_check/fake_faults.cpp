@@ -155,11 +155,11 @@ const std::map<std::string, void (*)(nccl::Apis&)>& faults() {
 
 }  // namespace
 
-std::shared_ptr<const nccl::Apis> faulty_apis(const std::string& fault) {
-  const auto found = faults().find(fault);
-  if (found == faults().end()) return nccl_test::fake_apis();
+std::shared_ptr<const nccl::Apis> faulty_apis(const std::vector<std::string>& names) {
   nccl::Apis apis = *nccl_test::fake_apis();
-  found->second(apis);
+  for (const std::string& name : names) {
+    if (const auto found = faults().find(name); found != faults().end()) found->second(apis);
+  }
   return std::make_shared<const nccl::Apis>(apis);
 }
 

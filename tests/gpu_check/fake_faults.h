@@ -4,13 +4,13 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/nccl/libraries.h"
 
 namespace zero::gpu_check {
 
-/// The fake machine's tables with one of the faults in fake_faults.cpp, by its name, or without any
-/// where `fault` is none of them.
-std::shared_ptr<const nccl::Apis> faulty_apis(const std::string& fault);
+/// The fake machine's tables with those faults of fake_faults.cpp that are named.
+std::shared_ptr<const nccl::Apis> faulty_apis(const std::vector<std::string>& names);
 
 }  // namespace zero::gpu_check

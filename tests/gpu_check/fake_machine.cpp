@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "libzero/base/error.h"
 #include "libzero/optim/options.h"
 #include "tests/accelerator/device.h"
@@ -14,10 +16,11 @@ namespace {
 
 class FakeMachine final : public Machine {
  public:
-  explicit FakeMachine(const std::string& fault) : fault_(fault), apis_(faulty_apis(fault)) {
+  explicit FakeMachine(const std::vector<std::string>& faults)
+      : faults_(faults), apis_(faulty_apis(faults)) {
     nccl_test::Weather::now().reset(false);
-    count_fake_memory(fault == "forgotten-memory");
-    if (fault == "no-gpu") throw Unavailable("The fake machine has no GPU");
+    count_fake_memory(has("forgotten-memory"));
+    if (has("no-gpu")) throw Unavailable("The fake machine has no GPU");
   }
 
   std::string description() const override { return "fake"; }
@@ -27,14 +30,14 @@ class FakeMachine final : public Machine {
   Options options() const override {
     Options options;
     options.device_kernels({apis_, &apis_->kernels});
-    if (fault_ == "on-host") options.offload(Offload::kHost);
-    if (fault_ == "stage") options.stage(1);
-    if (fault_ == "small-scale") options.loss_scaler().initial_scale = 1;
-    if (fault_ == "large-scale") options.loss_scaler().initial_scale = 0x1p60;
+    if (has("on-host")) options.offload(Offload::kHost);
+    if (has("stage")) options.stage(1);
+    if (has("small-scale")) options.loss_scaler().initial_scale = 1;
+    if (has("large-scale")) options.loss_scaler().initial_scale = 0x1p60;
     return options;
   }
   std::unique_ptr<checkpoint::Store> store() const override {
-    return make_kept_store(fault_ == "damaged-store");
+    return make_kept_store(has("damaged-store"));
   }
   /// LibTorch moves modules by Tensor::set_data(), which refuses this kind of device.
   void move(torch::nn::Module& module) const override {
@@ -45,14 +48,18 @@ class FakeMachine final : public Machine {
   }
 
  private:
-  const std::string fault_;
+  bool has(const std::string& fault) const {
+    return std::find(faults_.begin(), faults_.end(), fault) != faults_.end();
+  }
+
+  const std::vector<std::string> faults_;
   std::shared_ptr<const nccl::Apis> apis_;
 };
 
 }  // namespace
 
-MachinePtr make_fake_machine(const std::string& fault) {
-  return std::make_unique<FakeMachine>(fault);
+MachinePtr make_fake_machine(const std::vector<std::string>& faults) {
+  return std::make_unique<FakeMachine>(faults);
 }
 
 }  // namespace zero::gpu_check

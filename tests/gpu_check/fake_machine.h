@@ -6,8 +6,8 @@
 
 namespace zero::gpu_check {
 
-/// `fault`: empty, one of faulty_apis(), or "damaged-store", "forgotten-memory", "large-scale",
+/// `faults`: those of faulty_apis(), and "damaged-store", "forgotten-memory", "large-scale",
 /// "no-gpu", "on-host", "small-scale", "stage".
-MachinePtr make_fake_machine(const std::string& fault);
+MachinePtr make_fake_machine(const std::vector<std::string>& faults);
 
 }  // namespace zero::gpu_check

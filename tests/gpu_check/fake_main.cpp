@@ -35,8 +35,8 @@ int main(int argc, char** argv) {
   using namespace zero::gpu_check;
   CLI::App app("gpu_check on a machine that is not there.");
   Settings settings = small();
-  std::string fault;
-  app.add_option("--fault", fault, "What is wrong with the machine");
+  std::vector<std::string> faults;
+  app.add_option("--fault", faults, "What is wrong with the machine")->delimiter(',');
   app.add_flag("--judge-speed", settings.judges_speed, "As on a real one");
-  return run_program(app, argc, argv, settings, [&] { return make_fake_machine(fault); });
+  return run_program(app, argc, argv, settings, [&] { return make_fake_machine(faults); });
 }

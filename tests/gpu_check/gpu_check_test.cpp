@@ -66,67 +66,89 @@ INSTANTIATE_TEST_SUITE_P(, Parts,
                            return name;
                          });
 
+struct Row {
+  std::string head;
+  std::string says = {};
+};
+
 struct Wrong {
-  std::string fault;
+  std::string faults;  ///< Separated by commas.
   std::string part;
-  std::string row;        ///< Begins so, and is not met.
-  std::string says = {};  ///< In that row.
+  std::vector<Row> rows;  ///< They begin so, say that, and are not met.
   std::vector<std::string> more = {};
 };
 
 void PrintTo(const Wrong& wrong, std::ostream* out) {
-  *out << wrong.fault << " in " << wrong.part;
+  *out << wrong.faults << " in " << wrong.part;
 }
 
 class Faults : public ::testing::TestWithParam<Wrong> {};
 
 TEST_P(Faults, AreSeen) {
   const Wrong& wrong = GetParam();
-  const Outcome outcome = check({{wrong.part, kLimit}}, wrong.fault, wrong.more);
+  const Outcome outcome = check({{wrong.part, kLimit}}, wrong.faults, wrong.more);
   EXPECT_EQ(outcome.code, 1) << outcome.table << outcome.errors;
-  EXPECT_THAT(row(outcome, wrong.row), AllOf(HasSubstr("NOT MET"), HasSubstr(wrong.says)));
-  EXPECT_THAT(outcome.table, HasSubstr("\n- " + wrong.row.substr(0, wrong.row.find(" |"))))
-      << "named again at the end";
+  for (const Row& expected : wrong.rows) {
+    EXPECT_THAT(row(outcome, expected.head), AllOf(HasSubstr("NOT MET"), HasSubstr(expected.says)));
+    EXPECT_THAT(outcome.table,
+                HasSubstr("\n- " + expected.head.substr(0, expected.head.find(" |"))))
+        << "named again at the end";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     , Faults,
     ::testing::Values(
-        Wrong{"no-accumulator", "kernels", "sum of 1 x float32", "other bits"},
-        Wrong{"wrong-bit", "kernels", "AdamW, gradient bfloat16, parameter bfloat16", "other bits"},
-        Wrong{"error", "kernels", "AdamW, gradient float32, parameter float32", "700"},
-        Wrong{"wrong-sgd", "kernels", "SGD, gradient float32, parameter float32", "other bits"},
-        Wrong{"idle-average", "kernels", "average of weights", "other bits"},
-        Wrong{"idle-sum", "kernels", "exact sum of the norm's blocks", "other bits"},
-        Wrong{"idle-prepare", "kernels", "decision and constants of a step", "other bits"},
-        Wrong{"idle-cast", "kernels", "cast float32 to bfloat16", "other bits"},
-        Wrong{"wrong-bit", "bits", "parameters of BFloat16, stage 2, one rank", "other bits"},
-        Wrong{"wrong-bit", "bits", "parameters of Half, stage 1, two ranks on one GPU"},
-        Wrong{"slow-adamw", "adamw", "AdamW's traffic, of the copy's", "%", {"--judge-speed"}},
-        Wrong{"slow-adamw", "update", "LibTorch's update over step()", "0.", {"--judge-speed"}},
-        Wrong{"idle-adamw", "update", "largest change of a parameter", "0.000000"},
-        Wrong{"nan-adamw", "update", "largest difference of a parameter between the two", "inf"},
-        Wrong{"damaged-store", "checkpoint", "saved on the GPU, loaded on the CPU: masters"},
-        Wrong{"damaged-store", "checkpoint", "saved on the GPU, loaded on the CPU: moments"},
-        Wrong{"damaged-store", "checkpoint", "saved on the GPU, loaded on the CPU: parameters |"},
-        Wrong{"wrong-bit", "checkpoint", "saved on the GPU, loaded on the CPU: parameters 2 steps"},
-        Wrong{"wrong-bit", "offload", "state on the GPU and on the host", "other bits"},
-        Wrong{"stage", "memory", "memory().by_formula()"},
-        Wrong{"on-host", "memory", "memory().on_device"},
-        Wrong{"forgotten-memory", "memory", "what the allocator of the GPU was asked for"},
-        Wrong{"idle-adamw", "gpt-bf16", "MiniGPT in bfloat16, loss over"},
-        Wrong{"nan-adamw", "gpt-bf16", "MiniGPT in bfloat16, losses and parameters that are not"},
-        Wrong{"nan-adamw", "gpt-bf16", "MiniGPT in bfloat16, steps that were skipped"},
-        Wrong{"small-scale", "gpt-fp16", "MiniGPT in float16, loss scale", "1 to 1 "},
-        Wrong{"large-scale", "gpt-fp16", "MiniGPT in float16, steps that were skipped"},
-        Wrong{"large-scale", "gpt-fp16", "MiniGPT in float16, loss over"},
-        Wrong{"forgotten-rank", "collectives", "reduce_scatter in rank order over NCCL, world 2"},
-        Wrong{"idle-gather", "collectives", "all_gather over NCCL, world 2", "other bits"},
-        Wrong{"other-root", "collectives", "broadcast over NCCL, world 2", "other bits"},
-        Wrong{"sum-for-maximum", "collectives", "all_reduce over NCCL, world 2", "other bits"}),
+        Wrong{"no-accumulator,wrong-bit,wrong-sgd,idle-average,idle-sum,idle-prepare,idle-cast",
+              "kernels",
+              {{"sum of 1 x float32", "other bits"},
+               {"AdamW, gradient bfloat16, parameter bfloat16", "other bits"},
+               {"SGD, gradient float32, parameter float32", "other bits"},
+               {"average of weights", "other bits"},
+               {"exact sum of the norm's blocks", "other bits"},
+               {"decision and constants of a step", "other bits"},
+               {"cast float32 to bfloat16", "other bits"}}},
+        Wrong{"wrong-bit",
+              "bits",
+              {{"parameters of BFloat16, stage 2, one rank", "other bits"},
+               {"parameters of Half, stage 1, two ranks on one GPU", "other bits"},
+               {"parameters of Float, stage 0, one rank", "other bits"}}},
+        Wrong{"slow-adamw", "adamw", {{"AdamW's traffic, of the copy's", "%"}}, {"--judge-speed"}},
+        Wrong{
+            "slow-adamw", "update", {{"LibTorch's update over step()", "| 0."}}, {"--judge-speed"}},
+        Wrong{"idle-adamw", "update", {{"largest change of a parameter", "0.000000"}}},
+        Wrong{
+            "nan-adamw", "update", {{"largest difference of a parameter between the two", "inf"}}},
+        Wrong{"damaged-store",
+              "checkpoint",
+              {{"saved on the GPU, loaded on the CPU: masters", "other bytes"},
+               {"saved on the GPU, loaded on the CPU: moments", "other bytes"},
+               {"saved on the GPU, loaded on the CPU: parameters |", "other bytes"}}},
+        Wrong{"wrong-bit",
+              "checkpoint",
+              {{"saved on the GPU, loaded on the CPU: parameters 2 steps", "other bytes"}}},
+        Wrong{"wrong-bit", "offload", {{"state on the GPU and on the host", "other bits"}}},
+        Wrong{"stage", "memory", {{"memory().by_formula()"}}},
+        Wrong{"on-host", "memory", {{"memory().on_device"}}},
+        Wrong{"forgotten-memory", "memory", {{"what the allocator of the GPU was asked for"}}},
+        Wrong{"idle-adamw", "gpt-bf16", {{"MiniGPT in bfloat16, loss over"}}},
+        Wrong{"nan-adamw",
+              "gpt-bf16",
+              {{"MiniGPT in bfloat16, losses and parameters that are not finite"},
+               {"MiniGPT in bfloat16, steps that were skipped"}}},
+        Wrong{"small-scale", "gpt-fp16", {{"MiniGPT in float16, loss scale", "1 to 1 "}}},
+        Wrong{"large-scale",
+              "gpt-fp16",
+              {{"MiniGPT in float16, steps that were skipped"}, {"MiniGPT in float16, loss over"}}},
+        Wrong{"forgotten-rank,idle-gather,other-root,sum-for-maximum",
+              "collectives",
+              {{"reduce_scatter in rank order over NCCL, world 2", "other bits"},
+               {"all_gather over NCCL, world 2", "other bits"},
+               {"broadcast over NCCL, world 2", "other bits"},
+               {"all_reduce over NCCL, world 2", "other bits"}}}),
     [](const auto& instance) {
-      std::string name =
-          instance.param.fault + "_" + instance.param.part + std::to_string(instance.index);
+      std::string name = instance.param.faults.substr(0, instance.param.faults.find(',')) + "_" +
+                         instance.param.part;
       for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
       return name;
     });
@@ -141,6 +163,9 @@ TEST(GpuCheck, WithoutAGpuSaysSoAndChecksNothing) {
 
 TEST(GpuCheck, AnErrorInOneRowLeavesTheOthersOfItsPart) {
   const Outcome outcome = check({{"kernels", kLimit}}, "error");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(row(outcome, "AdamW, gradient float32, parameter float32"),
+              AllOf(HasSubstr("700"), HasSubstr("NOT MET")));
   EXPECT_THAT(row(outcome, "cast float32 to bfloat16"), HasSubstr("| ok |"));
 }
 
