@@ -67,7 +67,7 @@ void wrong_bit(nccl::Apis& apis) {
 void slow_adamw(nccl::Apis& apis) {
   apis.kernels.adamw = [](const cuda::AdamWStep* args, Stream stream) {
     return then(right().adamw(args, stream), stream,
-                [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
+                [] { std::this_thread::sleep_for(std::chrono::milliseconds(25)); });
   };
 }
 

@@ -15,7 +15,8 @@ Settings small() {
   settings.devices = 4;
   settings.parameters = 60'000;
   settings.offload_parameters = 60'000;
-  settings.memory_parameters = 60'000;
+  settings.memory_parameters = 600'000;
+  settings.memory_bucket_bytes = 40'000;
   settings.exact_parameters = 60'000;
   settings.gpt_steps = 20;
   settings.gpt_width = 32;

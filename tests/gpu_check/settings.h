@@ -16,6 +16,7 @@ struct Settings {
       1'000'000'000;  ///< Beside torch's fused AdamW; less if memory is short.
   std::int64_t offload_parameters = 100'000'000;
   std::int64_t memory_parameters = 200'000'000;
+  std::int64_t memory_bucket_bytes = std::int64_t{25} << 20;
   std::int64_t exact_parameters = 300'000;  ///< Where bits are compared on many ways.
   int gpt_steps = 200;
   int gpt_width = 256;

@@ -31,10 +31,10 @@ class Given final : public torch::autograd::Node {
   std::vector<at::Tensor> gradients_;
 };
 
-/// A wave along the elements; each number has its own.
+/// A wave along the elements, none of them zero; each number has its own.
 at::Tensor wave(at::IntArrayRef shape, double number, double amplitude) {
   const std::int64_t count = c10::multiply_integers(shape);
-  return torch::sin(torch::arange(count, torch::kFloat) * (0.37 + 0.01 * number))
+  return torch::sin(torch::arange(1, count + 1, torch::kFloat) * (0.37 + 0.01 * number))
       .mul_(amplitude)
       .view(shape);
 }
