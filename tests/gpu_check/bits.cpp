@@ -2,9 +2,12 @@
 #include <torch/torch.h>
 
 #include <exception>
+#include <functional>
 #include <thread>
 
+#include "backends/nccl/nccl.h"
 #include "backends/shm/shm.h"
+#include "libzero/collective/threads.h"
 #include "tests/gpu_check/training.h"
 #include "tests/gpu_check/training_parts.h"
 
@@ -39,18 +42,27 @@ std::vector<at::Tensor> train(const Run& run, const std::shared_ptr<Collective>&
   return copies_of(parameters);
 }
 
-/// Two ranks of one process that share memory, both on run.device.
-std::vector<std::vector<at::Tensor>> train_two(const Run& run) {
-  const auto store = make_memory_store();
-  std::vector<std::vector<at::Tensor>> results(2);
-  std::vector<std::exception_ptr> errors(2);
+/// Ranks of one process, a thread each.
+struct World {
+  std::string name;
+  int size;
+  std::function<std::shared_ptr<Collective>(int rank)> join;
+  std::function<c10::Device(int rank)> device_of;
+};
+
+std::vector<std::vector<at::Tensor>> train_in(const World& world, const Run& run) {
+  const auto size = static_cast<std::size_t>(world.size);
+  std::vector<std::vector<at::Tensor>> results(size);
+  std::vector<std::exception_ptr> errors(size);
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int rank = 0; rank < world.size; ++rank) {
     threads.emplace_back([&, rank] {
       const auto r = static_cast<std::size_t>(rank);
       try {
-        const auto comm = shm::join({rank, 2, kTimeout, store});
-        results[r] = train(run, comm);
+        Run own = run;
+        own.device = world.device_of(rank);
+        const auto comm = world.join(rank);
+        results[r] = train(own, comm);
         comm->shutdown();
       } catch (...) {
         errors[r] = std::current_exception();
@@ -62,6 +74,44 @@ std::vector<std::vector<at::Tensor>> train_two(const Run& run) {
     if (error) std::rethrow_exception(error);
   }
   return results;
+}
+
+World one_rank(const Machine& machine) {
+  return {"one rank", 1, [](int) { return alone(); }, [&](int) { return machine.device(0); }};
+}
+
+World sharing_a_gpu(const Machine& machine) {
+  const auto store = make_memory_store();
+  return {"two ranks on one GPU over shared memory", 2,
+          [store](int rank) {
+            return shm::join({rank, 2, kTimeout, store});
+          },
+          [&](int) { return machine.device(0); }};
+}
+
+/// A GPU for each rank.
+World over_nccl(const Machine& machine, int size) {
+  const auto store = make_memory_store();
+  const auto controls = make_threads(size, kTimeout);
+  return {size == 1 ? "one rank over NCCL" : "two ranks, a GPU each, over NCCL", size,
+          [&machine, store, controls](int rank) {
+            nccl::Options options;
+            options.apis = machine.apis();
+            options.control = controls[static_cast<std::size_t>(rank)];
+            options.store = store;
+            options.device = rank;
+            options.timeout = kTimeout;
+            return nccl::join(std::move(options));
+          },
+          [&](int rank) { return machine.device(rank); }};
+}
+
+/// A store's keys are for one world: each run gets new ones.
+std::vector<World> worlds(const Machine& machine, bool with_nccl) {
+  std::vector<World> result = {one_rank(machine), sharing_a_gpu(machine)};
+  if (with_nccl) result.push_back(over_nccl(machine, 1));
+  if (with_nccl && machine.devices() > 1) result.push_back(over_nccl(machine, 2));
+  return result;
 }
 
 void judge(const std::string& what, bool is_same, Report& report) {
@@ -78,17 +128,16 @@ void check_bits(const Machine& machine, const Settings& settings, Report& report
       expected = train({at::kCPU, dtype, settings.exact_parameters, Options()}, alone());
     });
     for (const int stage : {2, 1, 0}) {
-      const Run run{machine.device(), dtype, settings.exact_parameters,
+      const Run run{machine.device(0), dtype, settings.exact_parameters,
                     machine.options().stage(stage)};
-      const std::string tail = ", stage " + std::to_string(stage);
-      report.attempt(name + tail + ", one rank", [&] {
-        judge(name + tail + ", one rank", same(train(run, alone()), expected), report);
-      });
-      const std::string two = name + tail + ", two ranks on one GPU over shared memory";
-      report.attempt(two, [&] {
-        const auto ranks = train_two(run);
-        judge(two, same(ranks[0], expected) && same(ranks[1], expected), report);
-      });
+      for (const World& world : worlds(machine, dtype == at::kBFloat16)) {
+        const std::string what = name + ", stage " + std::to_string(stage) + ", " + world.name;
+        report.attempt(what, [&] {
+          bool is_same = true;
+          for (const auto& rank : train_in(world, run)) is_same = is_same && same(rank, expected);
+          judge(what, is_same, report);
+        });
+      }
     }
   }
 }

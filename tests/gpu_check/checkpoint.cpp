@@ -39,7 +39,7 @@ void judge(const std::string& what, bool is_same, Report& report) {
 }  // namespace
 
 void check_checkpoint(const Machine& machine, const Settings& settings, Report& report) {
-  Trained saved(machine.device(), machine.options(), settings.exact_parameters);
+  Trained saved(machine.device(0), machine.options(), settings.exact_parameters);
   saved.train(0, kBefore);
   const auto store = machine.store();
   saved.optimizer.save(*store);

@@ -55,15 +55,18 @@ class CudaMachine final : public Machine {
            std::to_string(apis_->nccl_version) + ", LibTorch " TORCH_VERSION;
   }
   std::shared_ptr<const nccl::Apis> apis() const override { return apis_; }
-  c10::Device device() const override { return {c10::DeviceType::CUDA, 0}; }
+  c10::Device device(int index) const override {
+    return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
+  }
+  int devices() const override { return devices_; }
   std::int64_t free_bytes() const override { return static_cast<std::int64_t>(memory().first); }
   Options options() const override { return Options().device_kernels({apis_, &apis_->kernels}); }
-  void move(torch::nn::Module& module) const override { module.to(device()); }
+  void move(torch::nn::Module& module) const override { module.to(device(0)); }
 
  private:
   std::pair<std::size_t, std::size_t> memory() const {
-    torch::zeros({1}, device());  // the allocator answers once it has begun
-    return at::getDeviceAllocator(device().type())->getMemoryInfo(device().index());
+    torch::zeros({1}, device(0));  // the allocator answers once it has begun
+    return at::getDeviceAllocator(device(0).type())->getMemoryInfo(0);
   }
 
   std::shared_ptr<const nccl::Apis> apis_;

@@ -25,7 +25,8 @@ class FakeMachine final : public Machine {
 
   std::string description() const override { return "fake"; }
   std::shared_ptr<const nccl::Apis> apis() const override { return apis_; }
-  c10::Device device() const override { return accelerator_test::device(0); }
+  c10::Device device(int index) const override { return accelerator_test::device(index); }
+  int devices() const override { return accelerator_test::kDevices; }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 40; }
   Options options() const override {
     Options options;
@@ -44,7 +45,7 @@ class FakeMachine final : public Machine {
     const at::NoGradGuard no_grad;
     for (at::Tensor& tensor : module.parameters())
       tensor.unsafeGetTensorImpl()->shallow_copy_from(
-          tensor.detach().to(device()).getIntrusivePtr());
+          tensor.detach().to(device(0)).getIntrusivePtr());
   }
 
  private:

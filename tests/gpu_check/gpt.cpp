@@ -25,7 +25,7 @@ class Lesson {
   Lesson(const Machine& machine, const Settings& settings, c10::ScalarType dtype)
       : settings_(settings),
         machine_(machine),
-        device_(machine.device()),
+        device_(machine.device(0)),
         data_(minigpt::read_text(settings.text, settings.gpt_context)),
         order_(data_.training.count(), 1) {
     torch::manual_seed(1);

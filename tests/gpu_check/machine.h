@@ -29,14 +29,15 @@ class Machine {
   /// "NVIDIA H200, 140 GiB, ...".
   virtual std::string description() const = 0;
   virtual std::shared_ptr<const nccl::Apis> apis() const = 0;
-  /// The GPU that all parts but the collectives use.
-  virtual c10::Device device() const = 0;
+  /// All parts but those of several ranks use the first one.
+  virtual c10::Device device(int index) const = 0;
+  virtual int devices() const = 0;
   virtual std::int64_t free_bytes() const = 0;
   /// Options of an optimizer whose state lies on the GPU.
   virtual Options options() const = 0;
   /// Where a checkpoint is kept.
   virtual std::unique_ptr<checkpoint::Store> store() const { return make_kept_store(); }
-  /// module.to(device()).
+  /// module.to(device(0)).
   virtual void move(torch::nn::Module& module) const = 0;
 };
 

@@ -33,7 +33,7 @@ std::string megabytes(std::int64_t bytes) {
 }  // namespace
 
 void check_memory(const Machine& machine, const Settings& settings, Report& report) {
-  const c10::Device device = machine.device();
+  const c10::Device device = machine.device(0);
   torch::zeros({1}, device);  // whatever the first use of a device takes is not the optimizer's
   const std::int64_t before = requested(device);
   const auto parameters =

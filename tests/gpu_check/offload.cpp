@@ -44,7 +44,7 @@ void check_offload(const Machine& machine, const Settings& settings, Report& rep
   constexpr int kRounds = 6;
   const Options options = machine.options().clip_norm(1.0);
   const auto run = [&](const Options& with) {
-    return train(with, settings.offload_parameters, kRounds, machine.device());
+    return train(with, settings.offload_parameters, kRounds, machine.device(0));
   };
   const Outcome on_gpu = run(options);
   const Outcome on_host = run(Options(options).offload(Offload::kHost));

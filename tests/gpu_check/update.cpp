@@ -26,7 +26,7 @@ struct Times {
 class Duel {
  public:
   Duel(const Machine& machine, std::int64_t count)
-      : device_(machine.device()),
+      : device_(machine.device(0)),
         ours_(parameters_of(shapes_of(count), at::kBFloat16, device_)),
         theirs_(parameters_of(shapes_of(count), at::kBFloat16, device_)),
         beginning_(ours_[kMatrix].tensor.detach().clone()),
