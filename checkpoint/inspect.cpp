@@ -54,6 +54,8 @@ Inspection inspect(FileSystem& files, const std::string& directory) {
   DecodedCommon common = decode_common(*files.open(path), path, result.manifest);
   result.common = std::move(common.state);
   result.rank_blobs = std::move(common.rank_blobs);
+  for (std::size_t rank = 0; rank < result.rank_blobs.size(); ++rank)
+    result.memory.push_back(memory_of(result.rank_blobs[rank], static_cast<int>(rank)));
   const ShardIndex index = read_shards(files, directory, result.manifest, result.common.parameters);
   result.pieces = pieces_of(index, result.manifest);
   return result;

@@ -3,12 +3,14 @@
 /// What a checkpoint holds and where it lies on disk, for people and programs that look at it.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/common_file.h"
 #include "checkpoint/file_system.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/rank_memory.h"
 
 namespace zero::checkpoint {
 
@@ -30,6 +32,7 @@ struct Inspection {
   Manifest manifest;
   CommonState common;
   std::vector<Blobs> rank_blobs;
+  std::vector<std::optional<RankMemory>> memory;  ///< By rank; nothing where it does not say.
   std::vector<Piece> pieces;  ///< By parameter, state, begin. An alias has none of its own.
 };
 

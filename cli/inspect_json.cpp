@@ -32,6 +32,20 @@ Json parameter_of(const Inspection& what, std::int32_t row) {
   return parameter;
 }
 
+Json memory_of(const std::optional<checkpoint::RankMemory>& memory) {
+  if (!memory) return nullptr;
+  return {{"host", memory->host}, {"device", memory->device}};
+}
+
+Json memory_sums(const Inspection& what) {
+  const auto sums = memory_sums_of(what);
+  if (!sums) return nullptr;
+  return {{"host", sums->host},
+          {"device", sums->device},
+          {"largest_host", sums->largest_host},
+          {"largest_device", sums->largest_device}};
+}
+
 Json ranks_of(const Inspection& what) {
   Json ranks = Json::array();
   for (std::size_t rank = 0; rank < what.rank_blobs.size(); ++rank) {
@@ -40,6 +54,7 @@ Json ranks_of(const Inspection& what) {
                      {"file", file.name},
                      {"bytes", file.size},
                      {"blobs", sizes_of(what.rank_blobs[rank])},
+                     {"memory", memory_of(what.memory[rank])},
                      {"pieces", Json::array()}});
   }
   for (const Piece& piece : what.pieces) {
@@ -97,6 +112,7 @@ Json totals_of(const Inspection& what) {
           {"buffers", kinds["buffer"]},
           {"aliases", kinds["alias"]},
           {"state_bytes", data},
+          {"memory", memory_sums(what)},
           {"bytes", what.manifest.bytes()}};
 }
 

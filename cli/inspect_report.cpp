@@ -42,6 +42,21 @@ std::map<std::string, StateSum> sums_by_state(std::span<const Piece> pieces) {
   return sums;
 }
 
+std::optional<MemorySums> memory_sums_of(const Inspection& what) {
+  std::optional<MemorySums> sums;
+  for (const auto& memory : what.memory) {
+    if (!memory) continue;
+    if (!sums) sums.emplace();
+    const auto host = static_cast<std::uint64_t>(memory->host);
+    const auto device = static_cast<std::uint64_t>(memory->device);
+    sums->host += host;
+    sums->device += device;
+    sums->largest_host = std::max(sums->largest_host, host);
+    sums->largest_device = std::max(sums->largest_device, device);
+  }
+  return sums;
+}
+
 std::optional<std::int64_t> applied_steps_of(const Inspection& what, std::int32_t parameter) {
   if (what.common.applied_steps.empty()) return std::nullopt;
   return what.common.applied_steps[static_cast<std::size_t>(parameter)];

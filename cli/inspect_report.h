@@ -40,6 +40,13 @@ struct StateSum {
 };
 std::map<std::string, StateSum> sums_by_state(std::span<const checkpoint::Piece> pieces);
 
+/// What the ranks' optimizers held as they saved; nothing if no rank says.
+struct MemorySums {
+  std::uint64_t host = 0, device = 0;                  ///< Of all ranks that say.
+  std::uint64_t largest_host = 0, largest_device = 0;  ///< Of one rank.
+};
+std::optional<MemorySums> memory_sums_of(const checkpoint::Inspection& what);
+
 /// How often the optimizer has applied updates to a parameter, if the checkpoint says so for each.
 std::optional<std::int64_t> applied_steps_of(const checkpoint::Inspection& what,
                                              std::int32_t parameter);

@@ -78,13 +78,22 @@ std::string states_table(const Inspection& what, int width) {
   return table.text(width);
 }
 
+std::string size_text(std::int64_t bytes) {
+  return bytes_text(static_cast<std::uint64_t>(bytes));
+}
+
 std::string ranks_table(const Inspection& what, int width) {
-  Table table({{"rank", Table::Align::kRight},
-               {"file", Table::Align::kLeft, true},
-               {"size", Table::Align::kRight},
-               {"elements", Table::Align::kRight},
-               {"extents", Table::Align::kRight},
-               {"blobs", Table::Align::kLeft, true}});
+  const auto memory = memory_sums_of(what);
+  const bool has_device = memory && memory->device > 0;
+  std::vector<Table::Column> columns = {{"rank", Table::Align::kRight},
+                                        {"file", Table::Align::kLeft, true},
+                                        {"size", Table::Align::kRight},
+                                        {"elements", Table::Align::kRight},
+                                        {"extents", Table::Align::kRight}};
+  if (memory) columns.push_back({"memory", Table::Align::kRight});
+  if (has_device) columns.push_back({"on GPU", Table::Align::kRight});
+  columns.push_back({"blobs", Table::Align::kLeft, true});
+  Table table(columns);
   std::vector<std::int64_t> elements(what.rank_blobs.size()), extents(what.rank_blobs.size());
   for (const Piece& piece : what.pieces) {
     elements[static_cast<std::size_t>(piece.rank)] += piece.extent.end - piece.extent.begin;
@@ -92,9 +101,15 @@ std::string ranks_table(const Inspection& what, int width) {
   }
   for (std::size_t rank = 0; rank < what.rank_blobs.size(); ++rank) {
     const checkpoint::FileRecord& file = what.manifest.shard(static_cast<int>(rank));
-    table.add({std::to_string(rank), file.name, bytes_text(file.size),
-               std::to_string(elements[rank]), std::to_string(extents[rank]),
-               joined(sizes_of(what.rank_blobs[rank]))});
+    std::vector<std::string> row = {std::to_string(rank), file.name, bytes_text(file.size),
+                                    std::to_string(elements[rank]), std::to_string(extents[rank])};
+    const auto& held = what.memory[rank];
+    if (memory) row.push_back(held ? size_text(held->host) : "-");
+    if (has_device) row.push_back(held ? size_text(held->device) : "-");
+    checkpoint::Blobs blobs = what.rank_blobs[rank];
+    blobs.erase(std::string(checkpoint::kRankMemory));  // two columns already
+    row.push_back(joined(sizes_of(blobs)));
+    table.add(row);
   }
   return table.text(width);
 }
@@ -145,12 +160,24 @@ std::string totals(const Inspection& what, int width) {
                      width);
 }
 
+std::string memory_lines(const Inspection& what, int width) {
+  const auto memory = memory_sums_of(what);
+  if (!memory) return "";
+  const auto line = [&](const char* title, std::uint64_t largest, std::uint64_t total) {
+    return titled_list(
+        title, {bytes_text(largest) + " on the largest rank", bytes_text(total) + " in all"},
+        width);
+  };
+  return line("host memory", memory->largest_host, memory->host) +
+         (memory->device > 0 ? line("GPU memory", memory->largest_device, memory->device) : "");
+}
+
 }  // namespace
 
 std::string inspection_text(const std::string& directory, const Inspection& what, int width) {
   return heading(directory, what, width) + "\n" + parameters_table(what, width) + "\n" +
          states_table(what, width) + "\n" + ranks_table(what, width) + "\n" +
-         shared_lists(what, width) + "\n" + totals(what, width);
+         shared_lists(what, width) + "\n" + totals(what, width) + memory_lines(what, width);
 }
 
 std::string parameter_text(const Inspection& what, std::int32_t parameter, int width) {

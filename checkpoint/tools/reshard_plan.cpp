@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "checkpoint/rank_memory.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -29,6 +32,12 @@ std::vector<Kind> kinds_of(const Reader& source, std::int32_t row) {
   return kinds;
 }
 
+/// Without what was true of the old world's ranks only.
+std::map<std::string, Blob> lasting(std::map<std::string, Blob> blobs) {
+  blobs.erase(std::string(kRankMemory));
+  return blobs;
+}
+
 }  // namespace
 
 ReshardPlan::ReshardPlan(const Reader& source, int world_size)
@@ -37,8 +46,8 @@ ReshardPlan::ReshardPlan(const Reader& source, int world_size)
       ownership_(checked_ownership(common_, world_size)),
       kinds_of_row_(common_.parameters.size()) {
   for (int rank = world_size; rank < source.info().world_size; ++rank) {
-    const auto& blobs = source.rank_blobs(rank);
-    if (!blobs.empty()) common_.surplus_rank_blobs.emplace(rank, blobs);
+    auto blobs = lasting(source.rank_blobs(rank));
+    if (!blobs.empty()) common_.surplus_rank_blobs.emplace(rank, std::move(blobs));
   }
   std::erase_if(common_.surplus_rank_blobs,
                 [&](const auto& entry) { return entry.first < world_size; });
@@ -80,12 +89,11 @@ std::vector<StateView> ReshardPlan::views(int rank) const {
   return held;
 }
 
-const std::map<std::string, Blob>& ReshardPlan::blobs(int rank) const {
-  static const std::map<std::string, Blob> kNone;
-  if (rank < source_.info().world_size) return source_.rank_blobs(rank);
+std::map<std::string, Blob> ReshardPlan::blobs(int rank) const {
+  if (rank < source_.info().world_size) return lasting(source_.rank_blobs(rank));
   const auto& surplus = source_.common().surplus_rank_blobs;
   const auto found = surplus.find(rank);
-  return found == surplus.end() ? kNone : found->second;
+  return found == surplus.end() ? std::map<std::string, Blob>() : found->second;
 }
 
 }  // namespace zero::checkpoint

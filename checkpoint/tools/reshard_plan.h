@@ -27,7 +27,7 @@ class ReshardPlan {
   std::vector<StateView> views(int rank) const;
 
   /// What the source has of this rank: saved by it, or kept from a larger world.
-  const std::map<std::string, Blob>& blobs(int rank) const;
+  std::map<std::string, Blob> blobs(int rank) const;
 
  private:
   const Reader& source_;

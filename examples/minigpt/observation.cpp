@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "libzero/base/error.h"
 #include "libzero/observe/observers.h"
@@ -74,7 +75,7 @@ void Observation::log_step(const Step& step) {
 
 void Observation::draw_step(const Step& step) {
   const observe::StepTimes& times = meter_->last();
-  const observe::Scalar scalars[] = {
+  std::vector<observe::Scalar> scalars = {
       {"loss/training", step.result.loss},
       {"optimizer/learning_rate", step.lr},
       {"optimizer/gradient_norm", step.result.grad_norm},
@@ -87,7 +88,10 @@ void Observation::draw_step(const Step& step) {
       {"time/wait", times.wait},
       {"time/update", times.update},
       {"time/other", times.other},
-      {"speed/tokens_per_second", step.tokens_per_second}};
+      {"speed/tokens_per_second", step.tokens_per_second},
+      {"memory/host", static_cast<double>(step.result.host_bytes)}};
+  if (step.result.device_bytes > 0)
+    scalars.push_back({"memory/device", static_cast<double>(step.result.device_bytes)});
   board_->add(step.step, scalars);
 }
 

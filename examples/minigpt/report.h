@@ -13,7 +13,7 @@ class Progress {
   explicit Progress(std::int64_t total_steps);
 
   void show(std::int64_t step, double loss, double tokens_per_second, double grad_norm,
-            std::int64_t bytes_per_rank, std::int64_t bytes_on_its_gpu = 0);
+            std::int64_t host_bytes, std::int64_t device_bytes);
 
   /// A line of its own.
   void say(const std::string& line);

@@ -237,9 +237,8 @@ class Training {
     observation_.step(
         {step, lr, seconds, tokens_per_second, result, flags_.log_samples ? &samples : nullptr});
     if (!is_speaker_) return;
-    const zero::MemoryReport memory = optimizer_.memory();
-    progress_.show(step, result.loss, tokens_per_second, result.grad_norm, memory.total(),
-                   memory.on_device);
+    progress_.show(step, result.loss, tokens_per_second, result.grad_norm, result.host_bytes,
+                   result.device_bytes);
     if (!result.applied) say("step " + std::to_string(step) + " was skipped: " + result.reason);
   }
 

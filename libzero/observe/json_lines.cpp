@@ -49,7 +49,9 @@ void add_to(JsonObject& line, const StepResult& result) {
       .add("grad_norm", result.grad_norm)
       .add("clip_factor", result.clip_factor)
       .add("loss_scale", result.loss_scale)
-      .add("comm_s", result.comm_seconds);
+      .add("comm_s", result.comm_seconds)
+      .add("host_bytes", result.host_bytes);
+  if (result.device_bytes > 0) line.add("device_bytes", result.device_bytes);
 }
 
 void add_to(JsonObject& line, const StepTimes& times) {

@@ -25,8 +25,8 @@ class JsonLines {
   std::ofstream file_;
 };
 
-/// Keys "loss", "applied", "reason", "grad_norm", "clip_factor", "loss_scale", "comm_s". What is
-/// not finite becomes null.
+/// Keys "loss", "applied", "reason", "grad_norm", "clip_factor", "loss_scale", "comm_s",
+/// "host_bytes", and "device_bytes" where the model lies on a GPU. What is not finite becomes null.
 void add_to(JsonObject& line, const StepResult& result);
 
 /// Keys "forward_s", "backward_s", "wait_s", "update_s", "other_s", "reduce_s", "gather_s".

@@ -92,6 +92,8 @@ void Metrics::add(const StepResult& result, double step_seconds, const StepTimes
   grad_norm_ = result.grad_norm;
   clip_factor_ = result.clip_factor;
   loss_scale_ = result.loss_scale;
+  host_bytes_ = result.host_bytes;
+  device_bytes_ = result.device_bytes;
   if (times == nullptr) return;
   has_times_ = true;
   add_times(sums_, *times);
@@ -113,6 +115,9 @@ std::string Metrics::text(int rank) const {
       .sample(clip_factor_);
   page.family("loss_scale", "gauge", "Scale that the last step's gradients carried.")
       .sample(loss_scale_);
+  page.family("memory_bytes", "gauge", "What the optimizer holds, by where it lies.")
+      .sample(host_bytes_, R"(place="host")");
+  if (device_bytes_ > 0) page.sample(device_bytes_, R"(place="device")");
   if (has_times_) {
     add_parts(page, sums_);
     add_buckets(page, sums_.buckets);

@@ -31,6 +31,8 @@ class Metrics {
   double grad_norm_ = 0;
   double clip_factor_ = 1;
   double loss_scale_ = 1;
+  std::int64_t host_bytes_ = 0;
+  std::int64_t device_bytes_ = 0;
   bool has_times_ = false;
   StepTimes sums_;
 };

@@ -68,6 +68,7 @@ BuildPlan agree_on_plan(const std::vector<NamedTensor>& parameters,
   try {
     plan = plan_alone(parameters, buffers, defaults, options);
     facts = model_facts(plan->layout, buffers, *plan->rule, defaults, options);
+    facts.push_back(plan->kernels ? "state lies on a GPU" : "state does not lie on a GPU");
   } catch (const std::exception& error) {  // the others wait: tell them before leaving
     fault = std::current_exception();
     facts = {std::string("nothing that can be built: ") + error.what()};

@@ -188,7 +188,9 @@ CheckpointState make_checkpoint_state(const CheckpointSource& source, const Trai
     checkpoint::validate(result.common);
     Views(source, result).add_all();
     result.part.state.blobs = trainer.rank_blobs;
-    result.part.state.blobs[std::string(kRandomCpu)] = random_state();
+    for (const c10::Device device : {c10::Device(c10::kCPU), source.model.device})
+      result.part.state.blobs[random_key(device.type())] = random_state(device);
+    result.part.state.blobs[std::string(checkpoint::kRankMemory)] = to_blob(source.memory);
   } catch (const std::exception& error) {  // also out of memory: the other ranks wait for this one
     refusal = error.what();
   }

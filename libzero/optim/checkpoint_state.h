@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/rank_memory.h"
 #include "checkpoint/ranks/save.h"
 #include "checkpoint/training_state.h"
 #include "libzero/layout/layout.h"
@@ -46,6 +47,7 @@ struct CheckpointSource {
   std::int64_t steps_applied = 0;
   std::span<const std::int64_t> begun = {};  ///< As in LoadPlan, of the table's rows.
   LossScalerState scaler;
+  checkpoint::RankMemory memory;
   DistantState* distant = nullptr;  ///< Null: masters and moments lie in `states`.
   std::string refusal;  ///< Empty, or why there is nothing to save: then no memory is looked at.
 };

@@ -1,11 +1,10 @@
 #include "libzero/optim/device_norm.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/isfinite.h>
 #include <c10/core/StreamGuard.h>
 
 #include "libzero/kernels/exact_digits.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 namespace {
@@ -17,8 +16,7 @@ constexpr std::int64_t kWords = kExactWords + 1;  // the last one counts what is
 DeviceNorm::DeviceNorm(DeviceLane& lane, std::size_t sums)
     : lane_(lane),
       words_(lane.allocate(static_cast<std::int64_t>(sums) * kWords * 8).view(at::kLong)),
-      words_on_host_(
-          at::empty(words_.sizes(), at::TensorOptions().dtype(at::kLong).pinned_memory(true))),
+      words_on_host_(pinned_tensor(words_.sizes(), at::kLong, "the norm of the gradients")),
       sums_(sums) {}
 
 void DeviceNorm::begin() {
@@ -51,14 +49,6 @@ const std::vector<GroupSquares>& DeviceNorm::end() {
     words += kWords;
   }
   return sums_;
-}
-
-bool has_nonfinite(const DeviceLane& lane, const at::Tensor& values) {
-  if (values.numel() == 0) return false;
-  const at::NoGradGuard no_grad;
-  lane.synchronize("gradients that are looked through");
-  const c10::StreamGuard on_stream(lane.stream());
-  return !at::isfinite(values).all().item<bool>();
 }
 
 }  // namespace zero

@@ -34,7 +34,4 @@ class DeviceNorm {
   std::vector<GroupSquares> sums_;
 };
 
-/// True if some element of a 1-D tensor on the device is infinite or NaN. Waits for the GPU.
-bool has_nonfinite(const DeviceLane& lane, const at::Tensor& values);
-
 }  // namespace zero

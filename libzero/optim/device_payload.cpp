@@ -1,13 +1,13 @@
 #include "libzero/optim/device_payload.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 
 #include <string>
 
 #include "libzero/kernels/block_norm.h"
 #include "libzero/optim/device_wait.h"
 #include "libzero/optim/parameter_table.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 namespace {
@@ -111,7 +111,7 @@ class StagedPayload final : public DevicePayload {
 
  private:
   static at::Tensor pinned(std::int64_t elements, at::ScalarType type) {
-    return at::empty({elements}, at::TensorOptions().dtype(type).pinned_memory(true));
+    return pinned_tensor({elements}, type, "what travels between a GPU and other ranks");
   }
 
   at::Tensor staged(const at::Tensor& like) const {

@@ -9,6 +9,7 @@
 
 #include "libzero/kernels/block_norm.h"
 #include "libzero/optim/device_wait.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 
@@ -34,14 +35,28 @@ void DeviceReduction::before_backward() {
   packed_.block(c10::impl::VirtualGuardImpl(lane_.device().type()).getStream(lane_.device()));
 }
 
+DeviceReduction::~DeviceReduction() {
+  if (comes_to_rest(lane_.stream(), lane_.limit())) return;
+  for (Held& held : held_) keep_for_good(std::move(held.tensors));
+}
+
+void DeviceReduction::let_go(Held& held, std::int32_t bucket) {
+  if (held.tensors.empty()) return;
+  if (held.is_recorded) {
+    wait_for(held.read, lane_.limit(), "gradients to be read before those of " + name(bucket));
+  } else {
+    lane_.synchronize("gradients to be read before those of " + name(bucket));
+  }
+  held.tensors.clear();
+  held.is_recorded = false;
+}
+
 void DeviceReduction::prepare(std::int32_t bucket, std::vector<Contribution>& by_parameter,
                               bool zero_after) {
   const at::NoGradGuard no_grad;
   const c10::StreamGuard on_stream(lane_.stream());
   Held& held = held_[next_held_];
-  if (held.read.was_marked_for_recording())
-    wait_for(held.read, lane_.limit(), "gradients that are read: " + name(bucket));
-  held.tensors.clear();
+  let_go(held, bucket);
   marks_.block(bucket, lane_.stream());
   for (const std::int32_t p : layout_.buckets()[static_cast<std::size_t>(bucket)].parameters) {
     at::Tensor& gradient = by_parameter[static_cast<std::size_t>(p)].gradient;
@@ -99,6 +114,7 @@ void DeviceReduction::pack(std::int32_t bucket, const BucketPiece& piece,
   packed_.record(lane_.stream());
   if (&piece != &pieces(bucket).back()) return;
   held_[next_held_].read.record(lane_.stream());
+  held_[next_held_].is_recorded = true;
   next_held_ = (next_held_ + 1) % held_.size();
 }
 

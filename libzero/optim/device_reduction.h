@@ -27,6 +27,7 @@ class DeviceReduction final : public BucketReduction {
                   const std::vector<BucketState>& states, DeviceState& device_state,
                   DeviceLane& lane, DevicePayload& payload, at::Tensor staging, CommClock& clock,
                   std::vector<DType> wire, int world_size);
+  ~DeviceReduction() override;
 
   void note_stream(std::int32_t bucket) override { marks_.note(bucket); }
   void before_backward() override;
@@ -43,7 +44,9 @@ class DeviceReduction final : public BucketReduction {
     explicit Held(c10::DeviceType type) : read(type) {}
     std::vector<at::Tensor> tensors;
     c10::Event read;
+    bool is_recorded = false;  // false after a failure, too
   };
+  void let_go(Held& held, std::int32_t bucket);
   void copy_run(const StagedRun& run, Contribution& from, const at::Tensor& to, bool zero_after);
 
   const Layout& layout_;

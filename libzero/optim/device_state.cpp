@@ -40,6 +40,11 @@ class Cutter {
   std::int64_t used_ = 0;
 };
 
+template <class T>
+at::Tensor tensor_over(std::span<T> values, at::ScalarType type) {
+  return at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, type);
+}
+
 }  // namespace
 
 DeviceState::DeviceState(DeviceLane& lane, const Layout& layout,
@@ -72,23 +77,27 @@ const at::Tensor& DeviceState::tensor(std::int32_t bucket, OffloadedArray array)
                                           : arrays.kept[static_cast<std::size_t>(array) - 1];
 }
 
-void DeviceState::copy_out(const at::Tensor& from, std::int64_t begin, std::span<float> to) const {
-  if (to.empty()) return;
+void DeviceState::copy_out(const at::Tensor& from, std::int64_t begin, const at::Tensor& to) const {
+  if (to.numel() == 0) return;
   const at::NoGradGuard no_grad;
   lane_.synchronize("state on the GPU that is to be read");
   const c10::StreamGuard on_stream(lane_.stream());
-  const auto count = static_cast<std::int64_t>(to.size());
-  at::from_blob(to.data(), {count}, at::kFloat).copy_(from.narrow(0, begin, count));
+  to.copy_(from.narrow(0, begin, to.numel()));
 }
 
 void DeviceState::read(std::int32_t bucket, OffloadedArray array, std::int64_t begin,
                        std::span<float> to) {
-  copy_out(tensor(bucket, array), begin, to);
+  copy_out(tensor(bucket, array), begin, tensor_over(to, at::kFloat));
 }
 
 bool DeviceState::read_gradients(std::int32_t bucket, std::int64_t begin, std::span<float> to) {
-  copy_out(of(bucket).accumulator, begin, to);
+  copy_out(of(bucket).accumulator, begin, tensor_over(to, at::kFloat));
   return true;
+}
+
+void DeviceState::read_block_sums(std::int32_t bucket, std::int64_t begin,
+                                  std::span<double> to) const {
+  copy_out(of(bucket).block_sums, begin, tensor_over(to, at::kDouble));
 }
 
 void DeviceState::write(std::int32_t bucket, OffloadedArray array, std::int64_t begin,

@@ -46,6 +46,7 @@ class DeviceState final : public DistantState {
              const Visit& visit) override;
   void flush() override {}
   bool read_gradients(std::int32_t bucket, std::int64_t begin, std::span<float> to) override;
+  void read_block_sums(std::int32_t bucket, std::int64_t begin, std::span<double> to) const;
 
   /// Adds what lies here to the report, elements of parameters apart from holes and padding.
   void add_to(MemoryReport& report) const;
@@ -53,7 +54,8 @@ class DeviceState final : public DistantState {
 
  private:
   const at::Tensor& tensor(std::int32_t bucket, OffloadedArray array) const;
-  void copy_out(const at::Tensor& from, std::int64_t begin, std::span<float> to) const;
+  /// `to`: 1-D, on the host.
+  void copy_out(const at::Tensor& from, std::int64_t begin, const at::Tensor& to) const;
 
   DeviceLane& lane_;
   const std::vector<BucketState>& states_;

@@ -1,7 +1,6 @@
 #include "libzero/optim/device_update.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "libzero/optim/device_runs.h"
 #include "libzero/optim/device_wait.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 namespace {
@@ -54,7 +54,7 @@ void DeviceUpdate::upload(std::span<const std::byte> constants, float gradient_f
       (state_bytes + kConstantsAlignment - 1) / kConstantsAlignment * kConstantsAlignment;
   const std::int64_t bytes = constants_at_ + static_cast<std::int64_t>(constants.size());
   if (!step_.defined() || step_.numel() < bytes) {
-    step_on_host_ = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
+    step_on_host_ = pinned_tensor({bytes}, at::kByte, "the constants of a step");
     step_ = lane_.allocate(bytes);
   } else {
     wait_for(uploaded_, lane_.limit(), "the constants of the step before");

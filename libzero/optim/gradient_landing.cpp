@@ -1,14 +1,16 @@
 #include "libzero/optim/gradient_landing.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "libzero/base/error.h"
+#include "libzero/optim/device_wait.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 namespace {
@@ -21,11 +23,25 @@ std::int64_t room_for(const at::Tensor& tensor) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+std::vector<std::string> names_of(const Layout& layout, const ParameterTable& model) {
+  std::vector<std::string> names;
+  for (const Bucket& bucket : layout.buckets()) {
+    const auto name = [&](std::int32_t p) { return model.specs[static_cast<std::size_t>(p)].name; };
+    names.push_back("the gradients of bucket " + std::to_string(names.size()) + " (" +
+                    name(bucket.parameters.front()) + " .. " + name(bucket.parameters.back()) +
+                    ") to reach the host");
+  }
+  return names;
+}
+
 }  // namespace
 
-GradientLanding::GradientLanding(const Layout& layout, const ParameterTable& model)
+GradientLanding::GradientLanding(const Layout& layout, const ParameterTable& model,
+                                 std::chrono::milliseconds patience)
     : layout_(layout),
       model_(model),
+      patience_(patience),
+      names_(names_of(layout, model)),
       down_(c10::impl::VirtualGuardImpl(model.device.type()).getStreamFromGlobalPool(model.device)),
       marks_(model.device, layout.buckets().size()) {
   std::int64_t largest = 0;
@@ -36,19 +52,22 @@ GradientLanding::GradientLanding(const Layout& layout, const ParameterTable& mod
     largest = std::max(largest, bytes);
   }
   waiting_.reserve(layout_.buckets().size());
-  const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(true);
   for (std::size_t i = 0; i < kPlaces; ++i) {
     places_.emplace_back(model_.device.type());
-    places_.back().memory = at::empty({largest}, options);
+    places_.back().memory =
+        pinned_tensor({largest}, at::kByte, "gradients on their way to the host");
     make_views(places_.back());
   }
 }
 
 GradientLanding::~GradientLanding() {
-  try {
-    c10::impl::VirtualGuardImpl(down_.device_type()).synchronizeStream(down_);
-  } catch (...) {  // a device that has failed writes no more
+  if (comes_to_rest(down_, hangs_ ? std::chrono::milliseconds(0) : patience_)) return;
+  std::vector<at::Tensor> in_use;
+  for (Place& place : places_) {
+    in_use.push_back(std::move(place.memory));
+    in_use.insert(in_use.end(), place.on_the_way.begin(), place.on_the_way.end());
   }
+  keep_for_good(std::move(in_use));
 }
 
 void GradientLanding::make_views(Place& place) const {
@@ -107,10 +126,10 @@ void GradientLanding::copy_down(const Request& request, Place& place) {
     place.on_the_way.push_back(gradient);
     at::Tensor landed = place.views[p];
     if (gradient.scalar_type() != landed.scalar_type()) {  // a hook has replaced it
-      landed = gradient.to(at::kCPU);
-    } else {
-      landed.copy_(gradient, /*non_blocking=*/true);
+      landed =
+          pinned_tensor(gradient.sizes(), gradient.scalar_type(), "a gradient of another dtype");
     }
+    landed.copy_(gradient, /*non_blocking=*/true);
     if (request.zero_after) gradient.zero_();
     gradient = std::move(landed);
   }
@@ -134,7 +153,12 @@ void GradientLanding::await(std::int32_t bucket) {
                   std::to_string(bucket));
     if (place->failure) std::rethrow_exception(place->failure);
   }
-  place->landed.synchronize();
+  try {
+    wait_for(place->landed, patience_, names_[static_cast<std::size_t>(bucket)]);
+  } catch (const CommError&) {
+    hangs_ = true;
+    throw;
+  }
   place->on_the_way.clear();
 }
 

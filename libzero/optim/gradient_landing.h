@@ -5,9 +5,11 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "libzero/layout/layout.h"
@@ -24,8 +26,11 @@ namespace zero {
 /// Each bucket, in the order of begin(): begin(), await(), release(). Thread-safe.
 class GradientLanding {
  public:
-  /// Both must outlive this. Gradients lie on `model.device`.
-  GradientLanding(const Layout& layout, const ParameterTable& model);
+  /// Both must outlive this. Gradients lie on `model.device`, which has `patience` for each bucket.
+  GradientLanding(const Layout& layout, const ParameterTable& model,
+                  std::chrono::milliseconds patience);
+  /// Waits until the device writes no more; where it does not come to that in time, the places stay
+  /// allocated for good.
   ~GradientLanding();
   GradientLanding(const GradientLanding&) = delete;
   GradientLanding& operator=(const GradientLanding&) = delete;
@@ -40,7 +45,8 @@ class GradientLanding {
              bool zero_after) noexcept;
 
   /// Waits until the bucket has landed: its contributions are tensors in host memory now, valid
-  /// until release(). Throws what LibTorch throws where the device fails.
+  /// until release(). Throws CommError where the device takes longer than its patience, and what
+  /// LibTorch throws where it fails.
   void await(std::int32_t bucket);
 
   /// The place may be used again. Also for a bucket that nobody waits for any more.
@@ -71,9 +77,12 @@ class GradientLanding {
 
   const Layout& layout_;
   const ParameterTable& model_;
+  const std::chrono::milliseconds patience_;
+  const std::vector<std::string> names_;  // by bucket: what await() waits for
   c10::Stream down_;
   StreamMarks marks_;
-  std::mutex mutex_;  // all below
+  bool hangs_ = false;  // await() has waited in vain
+  std::mutex mutex_;    // all below
   std::vector<Place> places_;
   std::vector<Request> waiting_;  // has room for all buckets: begin() takes no memory
 };

@@ -42,7 +42,9 @@ GradientReducer::GradientReducer(const Layout& layout, ParameterTable& table,
       reached_(table.specs.size(), false),
       versions_(table.specs.size(), 0),
       sums_(table.specs.size()),
-      landing_(options.land ? std::make_unique<GradientLanding>(layout, table) : nullptr) {
+      landing_(options.land
+                   ? std::make_unique<GradientLanding>(layout, table, options.device_timeout)
+                   : nullptr) {
   for (std::size_t b = 0; b < bytes_of_.size(); ++b) {
     for (const std::int32_t parameter : layout_.buckets()[b].parameters) {
       const at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(parameter)];

@@ -34,7 +34,8 @@ struct ReducerOptions {
   /// where they are let go afterwards. One bucket may always wait; where nothing has been packed
   /// for a second (another rank does not come), so may all.
   std::int64_t most_waiting = std::int64_t{50} << 20;
-  Observer* observer = nullptr;  ///< May be null.
+  Observer* observer = nullptr;                                        ///< May be null.
+  std::chrono::milliseconds device_timeout = std::chrono::minutes(5);  ///< As Options'.
 };
 
 /// Everything handed to the constructor must outlive the reducer. Used by the thread that trains.

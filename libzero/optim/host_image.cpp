@@ -1,9 +1,12 @@
 #include "libzero/optim/host_image.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "libzero/base/error.h"
+#include "libzero/optim/device_wait.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 namespace {
@@ -12,21 +15,19 @@ c10::Stream stream_of_its_own(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
-at::Tensor image_of(const at::Tensor& tensor) {
-  const auto options = at::TensorOptions().dtype(tensor.scalar_type()).pinned_memory(true);
-  return at::empty(tensor.sizes(), options);
-}
-
 }  // namespace
 
-HostImage::HostImage(ParameterTable& table, const Layout& layout)
+HostImage::HostImage(ParameterTable& table, const Layout& layout,
+                     std::chrono::milliseconds patience)
     : images_(table),
       layout_(layout),
+      patience_(patience),
       model_(table),
       seen_(table.specs.size()),
       up_(stream_of_its_own(table.device)),
       begun_(table.device.type()),
-      done_(table.device.type()) {
+      done_(table.device.type()),
+      down_(table.device.type()) {
   for (std::size_t p = 0; p < model_.specs.size(); ++p) {
     const ParameterSpec& spec = model_.specs[p];
     if (!spec.trainable) continue;
@@ -34,17 +35,25 @@ HostImage::HostImage(ParameterTable& table, const Layout& layout)
       images_.tensors[p] = images_.tensors[static_cast<std::size_t>(spec.alias_of)];
       continue;
     }
-    images_.tensors[p] = image_of(model_.tensors[p]);
+    images_.tensors[p] = pinned_tensor(model_.tensors[p].sizes(), model_.tensors[p].scalar_type(),
+                                       "the image of parameter " + spec.name);
     bytes_ += static_cast<std::int64_t>(images_.tensors[p].nbytes());
   }
 }
 
+/// It reads the images and writes to the model; done_ may be of before, if the last update failed.
 HostImage::~HostImage() {
+  const std::chrono::milliseconds patience = hangs_ ? std::chrono::milliseconds(0) : patience_;
+  if (comes_to_rest(up_, patience) && (!downloads_ || comes_to_rest(*downloads_, patience))) return;
+  keep_for_good(images_.tensors);
+}
+
+void HostImage::wait(const c10::Event& event, std::string_view what) {
   try {
-    // It reads the images and writes to the model; done_ may be of before, if the last update
-    // failed.
-    c10::impl::VirtualGuardImpl(up_.device_type()).synchronizeStream(up_);
-  } catch (...) {  // a device that has failed does neither any more
+    wait_for(event, patience_, what);
+  } catch (const CommError&) {
+    hangs_ = true;
+    throw;
   }
 }
 
@@ -68,29 +77,41 @@ void HostImage::remember() {
   }
 }
 
-void HostImage::download(std::size_t parameter) {
+void HostImage::start_download(std::size_t parameter) {
   const at::NoGradGuard no_grad;
-  images_.tensors[parameter].copy_(model_.tensors[parameter].detach());
+  downloads_ = present_stream();
+  images_.tensors[parameter].copy_(model_.tensors[parameter].detach(), /*non_blocking=*/true);
   seen_[parameter] = state_of(parameter);
 }
 
+void HostImage::finish_downloads() {
+  down_.record(present_stream());
+  wait(down_, "parameters to reach the host");
+  downloads_.reset();
+}
+
 void HostImage::download() {
-  if (done_.was_marked_for_recording()) done_.synchronize();
+  wait(done_, "parameters of the last update to reach it");
   for (std::size_t p = 0; p < seen_.size(); ++p) {
-    if (has_image(p)) download(p);
+    if (has_image(p)) start_download(p);
   }
+  finish_downloads();
 }
 
 void HostImage::download_changed() {
+  bool is_changed = false;
   for (std::size_t p = 0; p < seen_.size(); ++p) {
     if (!has_image(p)) continue;
     const Seen now = state_of(p);
-    if (now.version != seen_[p].version || now.data != seen_[p].data) download(p);
+    if (now.version == seen_[p].version && now.data == seen_[p].data) continue;
+    start_download(p);
+    is_changed = true;
   }
+  if (is_changed) finish_downloads();
 }
 
 void HostImage::begin_update() {
-  if (done_.was_marked_for_recording()) done_.synchronize();
+  wait(done_, "parameters of the last update to reach it");
   begun_.record(present_stream());
   begun_.block(up_);
 }

@@ -5,7 +5,10 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "libzero/layout/layout.h"
@@ -15,7 +18,8 @@ namespace zero {
 
 /// The optimizer steps and gathers the image; buckets go up to the model one by one, on a stream of
 /// their own, while later ones are stepped. Knows LibTorch's devices, streams and events, of
-/// whatever kind. Throws what LibTorch throws where the device fails.
+/// whatever kind. Throws CommError where the host waits for the device longer than `patience`, and
+/// what LibTorch throws where the device fails.
 ///
 /// All members but upload() belong to the thread that trains. Between begin_update() and
 /// finish_update() upload() may be called on another one.
@@ -23,7 +27,9 @@ class HostImage {
  public:
   /// Puts images in place of the trainable tensors of `table`, in pinned memory, and keeps the
   /// model's own. Both arguments must outlive this. Call download() before the images are used.
-  HostImage(ParameterTable& table, const Layout& layout);
+  HostImage(ParameterTable& table, const Layout& layout, std::chrono::milliseconds patience);
+  /// Waits until the device reads and writes images no more; where it does not come to that in
+  /// time, they stay allocated for good.
   ~HostImage();
   HostImage(const HostImage&) = delete;
   HostImage& operator=(const HostImage&) = delete;
@@ -59,17 +65,23 @@ class HostImage {
     const void* data = nullptr;
   };
   Seen state_of(std::size_t parameter) const;
-  void download(std::size_t parameter);
+  void start_download(std::size_t parameter);
+  void finish_downloads();
+  void wait(const c10::Event& event, std::string_view what);
   bool has_image(std::size_t parameter) const;
   c10::Stream present_stream() const;
 
   ParameterTable& images_;
   const Layout& layout_;
+  const std::chrono::milliseconds patience_;
   ParameterTable model_;
   std::vector<Seen> seen_;  // by parameter
   c10::Stream up_;
-  c10::Event begun_;  // on the stream that was present
-  c10::Event done_;   // on up_
+  c10::Event begun_;                      // on the stream that was present
+  c10::Event done_;                       // on up_
+  c10::Event down_;                       // on the stream that was present: images are the model
+  std::optional<c10::Stream> downloads_;  // where some may still be on their way
+  bool hangs_ = false;                    // wait() has waited in vain
   std::int64_t bytes_ = 0;
 };
 

@@ -49,6 +49,7 @@ struct MemoryReport {
     return by_formula() + alignment + block_sums + staging + offload_ring + local_sums + frozen +
            buffers + host_image + landing;
   }
+  std::int64_t on_host() const noexcept { return total() - on_device; }
 };
 
 /// Where the report counts a kind of state. (Gradients of a window lie in the accumulator.)

@@ -114,6 +114,7 @@ std::vector<std::string> model_facts(const Layout& layout, const std::vector<Nam
                   (options.offload().on_disk() ? "to disk" : "not to disk"));
   facts.push_back("option checkpoint_timeout " + text(options.checkpoint_timeout().count()) +
                   " ms");
+  facts.push_back("option device_timeout " + text(options.device_timeout().count()) + " ms");
   add_scaler_facts(options.loss_scaler(), facts);
   facts.push_back("layout " + text(layout.fingerprint()));
   return facts;
@@ -168,6 +169,9 @@ void require_valid(const UpdateRule& rule, const RuleOptions& defaults, const Op
   ZERO_REQUIRE(options.checkpoint_timeout().count() > 0,
                "optimizer: checkpoint_timeout must be longer than nothing: " +
                    text(options.checkpoint_timeout().count()) + " ms");
+  ZERO_REQUIRE(options.device_timeout().count() > 0,
+               "optimizer: device_timeout must be longer than nothing: " +
+                   text(options.device_timeout().count()) + " ms");
   require_valid_clipping(options);
   ZERO_REQUIRE(!options.wire() || *options.wire() == at::kFloat || *options.wire() == at::kBFloat16,
                std::string("optimizer: wire must be torch::kFloat or torch::kBFloat16: ") +

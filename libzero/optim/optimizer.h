@@ -244,7 +244,7 @@ class Optimizer : public torch::optim::Optimizer {
   /// Collective: takes over a checkpoint. `from` is a checkpoint's directory, or a root, whose
   /// newest checkpoint is meant; an empty or missing root is no error: `found` of the report is
   /// false then. Every parameter, moment, frozen parameter and buffer, the loss scale, the steps,
-  /// the options of the groups and LibTorch's CPU random state are as they were when it was saved,
+  /// the options of the groups and LibTorch's random states are as they were when it was saved,
   /// and training goes on with the same bits; what LoadOptions made different is in the report.
   /// Not in the middle of a window.
   ///

@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <cmath>
 
-#include "libzero/collective/all_or_none.h"
 #include "libzero/kernels/block_norm.h"
 #include "libzero/optim/device_reduction.h"
 #include "libzero/optim/device_update.h"
@@ -15,10 +15,13 @@ constexpr std::int64_t kAlignment = 64;
 
 }  // namespace
 
-StatePlace Optimizer::Impl::place_of_state(const ParameterTable& table, const Options& options) {
-  if (options.offload().on_disk()) return StatePlace::kDisk;
-  return table.device.is_cpu() || options.offload().on_host() ? StatePlace::kMemory
-                                                              : StatePlace::kDevice;
+bool Optimizer::Impl::lies_on_gpu(const ParameterTable& table, const Options& options) {
+  return !table.device.is_cpu() && !options.offload().on_host() && !options.offload().on_disk();
+}
+
+StateMemory Optimizer::Impl::memory_of_states() const {
+  if (lies_on_gpu(table_, options_)) return StateMemory::kNone;
+  return options_.offload().on_disk() ? StateMemory::kSums : StateMemory::kAll;
 }
 
 PayloadSize Optimizer::Impl::largest_payload(const Options& options, const Layout& layout,
@@ -38,7 +41,7 @@ PayloadSize Optimizer::Impl::largest_payload(const Options& options, const Layou
 
 std::unique_ptr<DeviceHome> Optimizer::Impl::make_home(
     std::shared_ptr<const cuda::KernelApi> kernels, std::size_t groups, Content content) {
-  if (place_of_state(table_, options_) != StatePlace::kDevice) return nullptr;
+  if (!lies_on_gpu(table_, options_)) return nullptr;
   std::unique_ptr<DeviceHome> home;
   const auto make = [&] {
     PayloadSize largest =
@@ -50,15 +53,8 @@ std::unique_ptr<DeviceHome> Optimizer::Impl::make_home(
   };
   if (content == Content::kOfAnother) {
     make();
-    return home;
-  }
-  try {
-    all_or_none(*comm_, "optimizer: making room on the GPU", make);
-  } catch (const CommError&) {
-    throw;
-  } catch (...) {  // every rank is here
-    comm_->shutdown();
-    throw;
+  } else {
+    make_on_all(*comm_, "optimizer: making room on the GPU", make);
   }
   return home;
 }
@@ -129,14 +125,27 @@ void Optimizer::Impl::add_unaligned_groups() {
   }
 }
 
+/// A segment begins where a block of the norm does, unless shards do not.
 void Optimizer::Impl::find_nonfinite_on_device(StepVote& vote) const {
+  std::vector<double> sums;
+  std::vector<float> values;
+  const auto has_nonfinite = [&](std::int32_t bucket, const Segment& segment) {
+    const Interval owned = states_[static_cast<std::size_t>(bucket)].owned;
+    const std::int64_t at = segment.bucket_begin - owned.begin;
+    if (owned.begin % kNormBlock == 0) {
+      sums.resize(static_cast<std::size_t>((segment.numel + kNormBlock - 1) / kNormBlock));
+      home_->state.read_block_sums(bucket, at / kNormBlock, sums);
+      return !std::all_of(sums.begin(), sums.end(), [](double s) { return std::isfinite(s); });
+    }
+    values.resize(static_cast<std::size_t>(segment.numel));
+    home_->state.read_gradients(bucket, at, values);
+    return first_nonfinite(values.data(), segment.numel) >= 0;
+  };
   for (std::size_t b = 0; b < states_.size(); ++b) {
-    const at::Tensor& sums = home_->state.of(static_cast<std::int32_t>(b)).accumulator;
     for (const Segment& segment : states_[b].owned_segments) {
       const bool is_earlier =
           vote.nonfinite_parameter < 0 || segment.parameter < vote.nonfinite_parameter;
-      const std::int64_t at = segment.bucket_begin - states_[b].owned.begin;
-      if (is_earlier && has_nonfinite(home_->lane, sums.narrow(0, at, segment.numel)))
+      if (is_earlier && has_nonfinite(static_cast<std::int32_t>(b), segment))
         vote.nonfinite_parameter = segment.parameter;
     }
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "libzero/collective/all_or_none.h"
+#include "libzero/optim/device_wait.h"
 #include "libzero/optim/model_sync.h"
 
 namespace zero {
@@ -18,7 +20,8 @@ ReducerOptions reducer_options(const Options& options, bool land) {
           .defer = options.defer_reduction(),
           .land = land,
           .most_waiting = std::min(options.bucket_bytes(), std::int64_t{1} << 60) * 2,
-          .observer = options.observer().get()};
+          .observer = options.observer().get(),
+          .device_timeout = options.device_timeout()};
 }
 
 bool wants_group_norms(const Options& options) {
@@ -59,13 +62,13 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
-      image_(make_image(table_, layout_, options_)),
+      image_(make_image(options_, table_, layout_, *plan.comm, content)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
       stop_requested_(&stop_requested),
       comm_(std::move(plan.comm)),
       states_(make_bucket_states(layout_, options.stage(), comm_->rank(), comm_->size(), kept_,
-                                 place_of_state(table_, options_))),
+                                 memory_of_states())),
       offload_(make_offload(options_, layout_, states_, *comm_, content)),
       home_(make_home(std::move(plan.kernels),
                       wants_group_norms(options_) ? options_.groups().size() + 1 : 0, content)),
@@ -77,6 +80,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       parameter_update_(make_update()),
       state_access_(layout_, table_, states_, *comm_, distant()),
       vote_box_(*comm_),
+      losses_(options_.device_timeout()),
       queue_(layout_.buckets().size() + 1) {
   set_begun(std::vector<std::int64_t>(table_.specs.size(), 0));
   if (wants_group_norms(options_)) {
@@ -91,7 +95,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
   }
   refresh_masters();
   broadcast_from_rank_0(*comm_, buffers_);
-  make_reducer();
+  make_on_all(*comm_, "optimizer: making room for gradients", [this] { make_reducer(); });
   tell_observer();
   tell_of_birth();
 }
@@ -222,9 +226,10 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
 
   // The mean over no token is no number: a call without weight must not bring it in.
   const bool hold = *no_sync_depth_ > 0;
-  calls_.push_back({0.0, weight, /*reduced=*/!hold});
-  if (weight > 0) unknown_losses_.emplace_back(calls_.size() - 1, loss.detach());
-  if (loss.is_cpu()) know_losses();
+  const bool is_known = weight == 0 || loss.is_cpu();
+  calls_.push_back({weight > 0 && is_known ? loss.item<double>() : 0.0, weight,
+                    /*reduced=*/!hold});
+  if (!is_known) losses_.put(calls_.size() - 1, loss);
   run_autograd(loss, weight, hold);
   begin_forward();
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
@@ -256,14 +261,9 @@ Optimizer::NoSync Optimizer::Impl::no_sync() {
   return NoSync(no_sync_depth_);
 }
 
-void Optimizer::Impl::know_losses() {
-  for (const auto& [call, loss] : unknown_losses_) calls_[call].loss = loss.item<double>();
-  unknown_losses_.clear();
-}
-
 void Optimizer::Impl::drop_window() {
   calls_.clear();
-  unknown_losses_.clear();
+  losses_.clear();
   backward_failed_ = false;
   reducer_->reset();
 }
@@ -337,8 +337,10 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
   require_same_shapes();
   if (!image_) return state_access_.for_each_shard(kind, visit);
-  image_->download_changed();
-  image_->begin_update();
+  guarded(kNothingChanged, [this] {
+    image_->download_changed();
+    image_->begin_update();
+  });
   const auto put_up = [&] {
     if (kind == StateKind::kMaster) image_->upload_all();
   };
@@ -351,11 +353,32 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   put_up();
 }
 
-std::unique_ptr<HostImage> Optimizer::Impl::make_image(ParameterTable& table, const Layout& layout,
-                                                       const Options& options) {
-  if (table.device.is_cpu() || place_of_state(table, options) == StatePlace::kDevice)
-    return nullptr;
-  return std::make_unique<HostImage>(table, layout);
+void Optimizer::Impl::make_on_all(Collective& comm, const std::string& label,
+                                  const std::function<void()>& make) {
+  try {
+    all_or_none(comm, label, make);
+  } catch (const CommError&) {
+    throw;
+  } catch (...) {  // every rank is here
+    comm.shutdown();
+    throw;
+  }
+}
+
+std::unique_ptr<HostImage> Optimizer::Impl::make_image(const Options& options,
+                                                       ParameterTable& table, const Layout& layout,
+                                                       Collective& comm, Content content) {
+  std::unique_ptr<HostImage> image;
+  const auto make = [&] {
+    if (!table.device.is_cpu() && !lies_on_gpu(table, options))
+      image = std::make_unique<HostImage>(table, layout, options.device_timeout());
+  };
+  if (content == Content::kOfAnother) {
+    make();
+  } else {  // some ranks may have a GPU, and others none
+    make_on_all(comm, "optimizer: making room for parameters", make);
+  }
+  return image;
 }
 
 void Optimizer::Impl::add_device(MemoryReport& report) const {

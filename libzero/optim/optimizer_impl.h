@@ -31,6 +31,7 @@
 #include "libzero/optim/group_options.h"
 #include "libzero/optim/host_image.h"
 #include "libzero/optim/label.h"
+#include "libzero/optim/loss_box.h"
 #include "libzero/optim/optimizer.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
@@ -168,14 +169,14 @@ class Optimizer::Impl {
   std::optional<Failure> update_buckets(float gradient_factor,
                                         const std::vector<OptionValues>& groups);
   static std::vector<DType> wire_dtypes(const Layout& layout, const Options& options);
-  static StatePlace place_of_state(const ParameterTable& table, const Options& options);
-  static std::unique_ptr<HostImage> make_image(ParameterTable& table, const Layout& layout,
-                                               const Options& options);
+  /// State does, beside a model that does.
+  static bool lies_on_gpu(const ParameterTable& table, const Options& options);
+  StateMemory memory_of_states() const;
   static PayloadSize largest_payload(const Options& options, const Layout& layout,
                                      const std::vector<BucketState>& states,
                                      const std::vector<DType>& wire, int world_size);
-  /// Null unless state lies on a GPU. Collective then, unless content is another's: where one rank
-  /// has no room, every rank throws.
+  /// Null unless state lies on a GPU, on every rank. Collective then, unless content is another's:
+  /// where one rank has no room, every rank throws its error.
   std::unique_ptr<DeviceHome> make_home(std::shared_ptr<const cuda::KernelApi> kernels,
                                         std::size_t groups, Content content);
   std::unique_ptr<ParameterUpdate> make_update();
@@ -184,7 +185,15 @@ class Optimizer::Impl {
   void sum_on_device(StepVote& vote);
   void add_unaligned_groups();
   void find_nonfinite_on_device(StepVote& vote) const;
-  void know_losses();
+  /// Null where the model lies in host memory, or state where the model does. Collective unless
+  /// content is another's: where one rank has no room, every rank throws its error.
+  static std::unique_ptr<HostImage> make_image(const Options& options, ParameterTable& table,
+                                               const Layout& layout, Collective& comm,
+                                               Content content);
+  /// Runs `make` on every rank; where it throws on one, every rank throws its error, and `comm` is
+  /// shut down.
+  static void make_on_all(Collective& comm, const std::string& label,
+                          const std::function<void()>& make);
   /// Null unless state is offloaded. Collective then, unless content is another's: where one rank
   /// has no room, every rank throws its IoError.
   static std::unique_ptr<OffloadedState> make_offload(const Options& options, const Layout& layout,
@@ -247,8 +256,7 @@ class Optimizer::Impl {
   VoteBox vote_box_;
   Label label_;
   std::vector<BackwardCall> calls_;  // of the present window
-  /// Of calls whose loss the GPU may not have calculated yet: the host does not wait for it.
-  std::vector<std::pair<std::size_t, at::Tensor>> unknown_losses_;
+  LossBox losses_;                   // of those calls whose loss lies on a GPU
   std::shared_ptr<bool> holds_average_ = std::make_shared<bool>(false);  // the model does
   std::shared_ptr<int> no_sync_depth_ = std::make_shared<int>(0);
   std::vector<std::int64_t> begun_;          // by row: applied steps before its first

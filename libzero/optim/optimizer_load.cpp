@@ -45,6 +45,7 @@ struct Optimizer::Impl::PreparedLoad {
   LoadPlan plan;
   std::vector<OptionValues> groups;
   std::optional<Blob> random;
+  std::optional<Blob> device_random;  // where the model does not lie on the CPU
   std::optional<FreshState> fresh;
   LoadReport report;
 };
@@ -89,6 +90,10 @@ void Optimizer::Impl::plan_load_of(const Reader& reader, const std::string& dire
   for (const StateKind moment : rule_->moments()) live.moments.emplace_back(name_of(moment));
   load.plan = plan_load(reader, live, options);
   load.random = plan_random_state(reader, options, comm_->rank(), load.plan);
+  const c10::Device device = model().device;
+  if (!device.is_cpu())
+    load.device_random = plan_random_state(reader, options, comm_->rank(), load.plan, device);
+  note_other_random_states(reader, comm_->rank(), device, load.plan);
   load.groups = groups.options;
   for (std::size_t i = 0; i < load.groups.size(); ++i)
     apply_named_options(*rule_, load.plan.groups[i], load.groups[i]);
@@ -185,6 +190,7 @@ void Optimizer::Impl::put_in_place(Optimizer& face, PreparedLoad& load) {
     for (std::size_t i = 0; i < load.groups.size(); ++i)
       rule_->assign(load.groups[i], face.param_groups()[i].options());
     if (load.random) set_random_state(*load.random);
+    if (load.device_random) set_random_state(*load.device_random, model().device);
     is_equal = are_equal_on_ranks(hash_of_parameters(table_), *checkpoint_comm_);
   } catch (const std::exception& error) {  // of whatever type: some of it is in place
     if (is_dead()) throw;

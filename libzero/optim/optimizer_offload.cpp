@@ -22,14 +22,7 @@ std::unique_ptr<OffloadedState> Optimizer::Impl::make_offload(
     make();
     return offload;
   }
-  try {
-    all_or_none(comm, "offload: making the file", make);
-  } catch (const CommError&) {
-    throw;
-  } catch (...) {  // every rank is here
-    comm.shutdown();
-    throw;
-  }
+  make_on_all(comm, "offload: making the file", make);
   return offload;
 }
 

@@ -27,6 +27,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
   } catch (const std::exception& error) {  // the other ranks wait for this one
     refusal = error.what();
   }
+  const MemoryReport held = memory();
   return make_checkpoint_state({.table = table_,
                                 .model = model(),
                                 .buffers = buffers_,
@@ -41,6 +42,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
                                 .steps_applied = steps_applied_,
                                 .begun = begun_,
                                 .scaler = scaler_.state(),
+                                .memory = {held.on_host(), held.on_device},
                                 .distant = distant(),
                                 .refusal = refusal},
                                trainer);

@@ -60,7 +60,7 @@ void Optimizer::Impl::add_squares(const float* values, std::int64_t numel, Group
 
 StepVote Optimizer::Impl::make_vote() {
   StepVote vote;
-  know_losses();
+  losses_.take(calls_);
   if (home_) {
     sum_on_device(vote);
   } else {
@@ -263,6 +263,9 @@ StepResult Optimizer::Impl::end_window(const std::vector<OptionValues>& groups, 
   if (result.applied) compare_replicas(steps_applied_, "after step ");
   last_collective_time_ = clock_.take();
   result.comm_seconds = 1e-9 * static_cast<double>(last_collective_time_);
+  const MemoryReport held = memory();
+  result.host_bytes = held.on_host();
+  result.device_bytes = held.on_device;
   result.seconds = seconds_since(start);
   return result;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
-/// Which random state a rank takes from a checkpoint.
+/// Which random states a rank takes from a checkpoint.
+
+#include <c10/core/Device.h>
 
 #include <optional>
 
@@ -10,10 +12,15 @@
 
 namespace zero {
 
-/// Its own where `rank` was there when it was saved, else one derived from rank 0's; nothing: it
-/// keeps the present one. What is to be said about it goes to items and differences of `plan`.
+/// That of the default generator for `device`: its own where `rank` had one when it was saved, else
+/// one derived from the first rank's that had; nothing: it keeps the present one. What is to be
+/// said about it goes to items and differences of `plan`.
 std::optional<checkpoint::Blob> plan_random_state(const checkpoint::Reader& reader,
                                                   const LoadOptions& options, int rank,
-                                                  LoadPlan& plan);
+                                                  LoadPlan& plan, c10::Device device = c10::kCPU);
+
+/// Says of states of other kinds of devices than the CPU and `device`'s that nobody takes them.
+void note_other_random_states(const checkpoint::Reader& reader, int rank, c10::Device device,
+                              LoadPlan& plan);
 
 }  // namespace zero

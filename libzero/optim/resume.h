@@ -55,7 +55,8 @@ struct LoadOptions {
   /// Options of parameter groups ("lr", "weight_decay", AdamW's "beta1", "beta2", "eps", SGD's
   /// "momentum", "nesterov") whose present values stay; all others are the checkpoint's.
   TORCH_ARG(std::set<std::string>, keep_options) = {};
-  /// LibTorch's CPU random state of each rank. false: it stays as it is.
+  /// LibTorch's random states of each rank: the CPU's, and that of the kind of device that the
+  /// model lies on, if the checkpoint has one. false: they stay as they are.
   TORCH_ARG(bool, random_state) = true;
   /// Blobs and counters without which the checkpoint is refused.
   TORCH_ARG(std::set<std::string>, required) = {};

@@ -61,18 +61,18 @@ std::int64_t arena_slack(const BucketState& state) {
 
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
                                             int world_size, std::span<const StateKind> kept,
-                                            StatePlace place) {
+                                            StateMemory memory) {
   std::vector<Sizes> sizes;
   std::int64_t room = 0;
   const auto buckets = static_cast<std::int32_t>(layout.buckets().size());
   for (std::int32_t b = 0; b < buckets; ++b) {
     const Interval owned = layout.shard(b, rank, world_size);
     const std::int64_t numel =
-        place != StatePlace::kMemory ? 0 : stepped_of(layout, b, stage, owned).size();
+        memory != StateMemory::kAll ? 0 : stepped_of(layout, b, stage, owned).size();
     const bool is_own_master =
         layout.buckets()[static_cast<std::size_t>(b)].dtype == DType::kFloat32;
     const std::int64_t sums =
-        place == StatePlace::kDevice ? 0 : layout.padded_shard_numel(b, world_size);
+        memory == StateMemory::kNone ? 0 : layout.padded_shard_numel(b, world_size);
     sizes.push_back({sums, is_own_master ? 0 : numel, numel, kept.size()});
     room += sizes.back().room();
   }

@@ -36,18 +36,18 @@ struct BucketState {
   std::vector<double> block_sums;  ///< Sum of squares of each kNormBlock of the accumulator.
 };
 
-/// Where masters and moments lie.
-enum class StatePlace : std::uint8_t {
-  kMemory,
-  kDisk,    ///< The states have no memory for them.
-  kDevice,  ///< Nor for accumulators and block_sums.
+/// Which of their arrays bucket states have memory for.
+enum class StateMemory : std::uint8_t {
+  kAll,
+  kSums,  ///< Accumulators and block_sums: the rest lies on a disk.
+  kNone,  ///< All lies on a GPU.
 };
 
 /// All arrays of all buckets lie in one arena, in the order in which a step walks over them.
 /// `kept`: beside the master.
 std::vector<BucketState> make_bucket_states(const Layout& layout, int stage, int rank,
                                             int world_size, std::span<const StateKind> kept = {},
-                                            StatePlace place = StatePlace::kMemory);
+                                            StateMemory memory = StateMemory::kAll);
 
 /// Elements of all segments together.
 std::int64_t numel_of(const std::vector<Segment>& segments);

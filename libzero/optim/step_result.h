@@ -6,7 +6,7 @@
 
 namespace zero {
 
-/// What one step() did, the same on every rank except the times.
+/// What one step() did, the same on every rank except the times and the bytes.
 struct StepResult {
   bool applied = false;
   std::string reason;     ///< Empty if applied; otherwise why not, naming the parameter.
@@ -39,6 +39,10 @@ struct StepResult {
   double seconds = 0;  ///< Wall time of step().
   double comm_seconds =
       0;  ///< Time spent inside collectives since the previous step, most of it during backward.
+
+  /// What this rank's optimizer holds, as its memory() says: in host memory, and in a GPU's.
+  std::int64_t host_bytes = 0;
+  std::int64_t device_bytes = 0;
 };
 
 }  // namespace zero

@@ -12,7 +12,7 @@ namespace zero {
 
 /// Counter: updates applied to every parameter.
 inline constexpr std::string_view kAppliedSteps = "applied_steps";
-/// Blob of each rank: LibTorch's CPU generator.
+/// Blob of each rank: LibTorch's CPU generator. Those of other devices: see random_key().
 inline constexpr std::string_view kRandomCpu = "random.cpu";
 
 /// Blob: the name of the update rule, as text. AdamW's checkpoints have none.

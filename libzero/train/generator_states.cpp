@@ -1,20 +1,21 @@
 #include "libzero/train/generator_states.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #include <mutex>
 
+#include "libzero/optim/random_state.h"
+
 namespace zero {
 
 std::vector<at::Generator> default_generators() {
-  std::vector<at::Generator> generators = {at::detail::getDefaultCPUGenerator()};
+  std::vector<at::Generator> generators = {default_generator(at::kCPU)};
   if (!at::globalContext().hasCUDA()) return generators;
   const auto device = at::detail::getCUDAHooks().current_device();
   if (device >= 0) {
-    generators.push_back(at::globalContext().defaultGenerator(
-        at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device))));
+    generators.push_back(
+        default_generator(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device))));
   }
   return generators;
 }

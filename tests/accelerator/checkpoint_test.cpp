@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "checkpoint/memory_store.h"
+#include "checkpoint/rank_memory.h"
 #include "tests/accelerator/device.h"
+#include "tests/accelerator/place.h"
 #include "tests/accelerator/toy.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/toy_model.h"
@@ -19,7 +22,8 @@ struct Part {
 };
 
 /// A run in parts, each of which saves, and continues what the one before it saved.
-std::vector<torch::Tensor> run(const std::vector<Part>& parts, int stage, torch::Dtype dtype) {
+std::vector<torch::Tensor> run(const std::vector<Part>& parts, int stage, torch::Dtype dtype,
+                               Place place) {
   const testing::TemporaryFolder folder;
   std::vector<torch::Tensor> result;
   for (const Part& part : parts) {
@@ -31,7 +35,7 @@ std::vector<torch::Tensor> run(const std::vector<Part>& parts, int stage, torch:
         toy.scale.zero_();
       }
       Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
-                          testing::toy_options(stage).offload(Offload::kHost), comm);
+                          in_place(testing::toy_options(stage), place), comm);
       if (part.from > 0) {
         EXPECT_TRUE(optimizer.load(folder / "run").found);
       }
@@ -50,12 +54,15 @@ std::vector<torch::Tensor> run(const std::vector<Part>& parts, int stage, torch:
   return result;
 }
 
-TEST(CheckpointsOfADevice, ResumeToTheSameBitsOnTheCpuAndTheOtherWayRound) {
+class CheckpointsOfADevice : public ::testing::TestWithParam<Place> {};
+INSTANTIATE_TEST_SUITE_P(, CheckpointsOfADevice, kPlaces, name_of);
+
+TEST_P(CheckpointsOfADevice, ResumeToTheSameBitsOnTheCpuAndTheOtherWayRound) {
   for (const auto dtype : {torch::kFloat, torch::kBFloat16}) {
     for (const int stage : {0, 1, 2}) {
-      const auto expected = run({{false, 0, 4}}, stage, dtype);
-      const auto up = run({{false, 0, 2}, {true, 2, 4}}, stage, dtype);
-      const auto down = run({{true, 0, 2}, {false, 2, 4}}, stage, dtype);
+      const auto expected = run({{false, 0, 4}}, stage, dtype, GetParam());
+      const auto up = run({{false, 0, 2}, {true, 2, 4}}, stage, dtype, GetParam());
+      const auto down = run({{true, 0, 2}, {false, 2, 4}}, stage, dtype, GetParam());
       ASSERT_EQ(up.size(), expected.size());
       for (std::size_t i = 0; i < expected.size(); ++i) {
         EXPECT_TRUE(torch::equal(up[i], expected[i])) << "up, stage " << stage << ", tensor " << i;
@@ -66,7 +73,28 @@ TEST(CheckpointsOfADevice, ResumeToTheSameBitsOnTheCpuAndTheOtherWayRound) {
   }
 }
 
-TEST(CheckpointsOfADevice, ParametersOfAFileReachTheDeviceAsTheyReachTheCpu) {
+TEST(CheckpointsOfDevices, SayWhatEachRankHeldOnTheHostAndOnItsGpu) {
+  const auto store = checkpoint::make_memory_store();
+  std::vector<checkpoint::RankMemory> held(2);
+  testing::on_ranks(2, [&](const Comm& comm) {
+    const Toy toy(torch::kFloat, comm->rank() == 1 ? device(1) : torch::kCPU);
+    Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+                        testing::toy_options(2).offload(Offload::kHost), comm);
+    optimizer.save(*store);
+    const MemoryReport memory = optimizer.memory();
+    held[static_cast<std::size_t>(comm->rank())] = {memory.on_host(), memory.on_device};
+    optimizer.shutdown();
+  });
+  EXPECT_EQ(held[0].device, 0);
+  EXPECT_GT(held[1].device, 0);
+  const auto reader = store->open(0);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(checkpoint::memory_of(reader->rank_blobs(rank), rank),
+              held[static_cast<std::size_t>(rank)]);
+  }
+}
+
+TEST_P(CheckpointsOfADevice, ParametersOfAFileReachTheDeviceAsTheyReachTheCpu) {
   const testing::TemporaryFolder folder;
   const std::string file = folder / "weights.safetensors";
   testing::Tensors weights;
@@ -82,7 +110,7 @@ TEST(CheckpointsOfADevice, ParametersOfAFileReachTheDeviceAsTheyReachTheCpu) {
       const Toy on_device(dtype, device(comm->rank()));
       for (const Toy* toy : {&on_cpu, &on_device}) {
         Optimizer optimizer(toy->parameters(), toy->buffers(), AdamWOptions(1e-2),
-                            testing::toy_options(1).offload(Offload::kHost), comm);
+                            in_place(testing::toy_options(1), GetParam()), comm);
         LoadParametersOptions options;
         options.allow_dtype_change(true);
         optimizer.load_parameters(file, options);

@@ -9,9 +9,11 @@ namespace {
 TEST(OnCuda, ExactGradientsTrainToTheBitsOfTheCpu) {
   const CudaFound found = find_cuda();
   if (found.devices == 0) GTEST_SKIP() << found.missing;
-  expect_bits_of_the_cpu([&](int rank) {
+  const auto device_of = [&](int rank) {
     return c10::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(rank % found.devices));
-  });
+  };
+  for (const Options& place : {Options().offload(Offload::kHost), Options()})
+    expect_bits_of_the_cpu(device_of, place);
 }
 
 }  // namespace

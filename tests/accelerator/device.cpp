@@ -14,6 +14,7 @@
 
 #include "tests/accelerator/memory.h"
 #include "tests/nccl/fake/streams.h"
+#include "tests/nccl/fake/weather.h"
 
 namespace zero::accelerator_test {
 namespace {
@@ -62,13 +63,12 @@ void poll(Done done) {
 
 /// A few streams a device, handed out in turn.
 void* pooled_stream(int index) {
-  constexpr int kStreams = 4;
   static std::mutex& mutex = *new std::mutex;
-  static auto& streams = *new std::array<std::array<void*, kStreams>, kDevices>{};
+  static auto& streams = *new std::array<std::array<void*, kPooledStreams>, kDevices>{};
   static auto& next = *new std::array<int, kDevices>{};
   const std::lock_guard lock(mutex);
   const auto d = static_cast<std::size_t>(index);
-  void*& stream = streams[d][static_cast<std::size_t>(next[d]++ % kStreams)];
+  void*& stream = streams[d][static_cast<std::size_t>(next[d]++ % kPooledStreams)];
   const OnDevice here(index);
   if (stream == nullptr) cuda().stream_create_with_flags(&stream, nccl::kCudaStreamNonBlocking);
   return stream;
@@ -106,6 +106,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     present_streams()[static_cast<std::size_t>(stream.device_index())] = handle_of(stream);
     return before;
   }
+  void* getStreamNativeHandle(const c10::Stream stream) const override { return handle_of(stream); }
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex,
@@ -169,6 +170,8 @@ struct DeviceAllocator final : c10::Allocator {
 struct PinnedAllocator final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, c10::DeviceType::CPU};
+    check(nccl_test::Weather::now().call("cudaHostAlloc", current_device()),
+          "allocating pinned memory");
     void* const memory = take_pinned_memory(bytes);
     return {memory, memory, &give_pinned_memory_back, c10::DeviceType::CPU};
   }

@@ -14,6 +14,8 @@
 namespace zero::accelerator_test {
 
 inline constexpr int kDevices = 8;
+/// What a device hands out in turn as streams of one's own.
+inline constexpr int kPooledStreams = 4;
 
 /// Device `index`, for the rank of that number.
 c10::Device device(int index);

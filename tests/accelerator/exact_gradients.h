@@ -34,12 +34,15 @@ inline torch::Tensor exact_loss(const Toy& toy, std::int64_t step, int rank) {
 }
 
 inline std::vector<torch::Tensor> train_exactly(const DeviceOf& device_of, int world_size,
-                                                int stage, torch::Dtype dtype) {
+                                                int stage, torch::Dtype dtype,
+                                                const Options& place) {
   std::vector<torch::Tensor> result;
   testing::on_ranks(world_size, [&](const std::shared_ptr<Collective>& comm) {
     const Toy toy(dtype, device_of(comm->rank()));
-    Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
-                        testing::toy_options(stage).offload(Offload::kHost), comm);
+    Optimizer optimizer(
+        toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+        testing::toy_options(stage).offload(place.offload()).device_kernels(place.device_kernels()),
+        comm);
     for (std::int64_t step = 0; step < 5; ++step) {
       optimizer.backward(exact_loss(toy, step, comm->rank()));
       optimizer.step();
@@ -52,14 +55,14 @@ inline std::vector<torch::Tensor> train_exactly(const DeviceOf& device_of, int w
   return result;
 }
 
-/// On every stage and dtype, for 1 and 2 ranks.
-inline void expect_bits_of_the_cpu(const DeviceOf& device_of) {
+/// On every stage and dtype, for 1 and 2 ranks. `place`: its offload and kernels.
+inline void expect_bits_of_the_cpu(const DeviceOf& device_of, const Options& place) {
   for (const auto dtype : {torch::kFloat, torch::kBFloat16, torch::kHalf}) {
     for (const int world_size : {1, 2}) {
-      const auto expected =
-          train_exactly([](int) { return c10::Device(torch::kCPU); }, world_size, 0, dtype);
+      const auto expected = train_exactly([](int) { return c10::Device(torch::kCPU); }, world_size,
+                                          0, dtype, Options());
       for (const int stage : {0, 1, 2}) {
-        const auto actual = train_exactly(device_of, world_size, stage, dtype);
+        const auto actual = train_exactly(device_of, world_size, stage, dtype, place);
         ASSERT_EQ(actual.size(), expected.size());
         for (std::size_t i = 0; i < actual.size(); ++i) {
           EXPECT_TRUE(torch::equal(actual[i], expected[i]))

@@ -13,6 +13,7 @@
 #include "libzero/estimate/memory_estimate.h"
 #include "tests/accelerator/device.h"
 #include "tests/accelerator/memory.h"
+#include "tests/accelerator/place.h"
 #include "tests/accelerator/toy.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/toy_model.h"
@@ -27,18 +28,20 @@ using Comm = std::shared_ptr<Collective>;
 
 const AdamWOptions kAdamW = AdamWOptions(1e-2).weight_decay(0.1);
 
-Options options_of(int stage) {
-  return testing::toy_options(stage).offload(Offload::kHost);
-}
+class Promises : public ::testing::TestWithParam<Place> {
+ protected:
+  static Options options_of(int stage) { return in_place(testing::toy_options(stage), GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(, Promises, kPlaces, name_of);
 
 std::unique_ptr<Optimizer> optimizer_of(const Toy& toy, const Options& options, const Comm& comm) {
   return std::make_unique<Optimizer>(toy.parameters(), toy.buffers(), kAdamW, options, comm);
 }
 
 /// One micro-batch a rank.
-void train(Optimizer& optimizer, const Toy& toy, std::int64_t step, const Comm& comm) {
+StepResult train(Optimizer& optimizer, const Toy& toy, std::int64_t step, const Comm& comm) {
   optimizer.backward(toy.loss(testing::toy_batch(step, comm->rank())));
-  optimizer.step();
+  return optimizer.step();
 }
 
 /// The same run on the CPU and on devices of `world_size` ranks, with rank 0's parameters equal.
@@ -65,13 +68,13 @@ std::string refusal_of(const std::vector<NamedTensor>& parameters, const Options
       1, [&](const Comm& comm) { Optimizer optimizer(parameters, {}, kAdamW, options, comm); })[0];
 }
 
-TEST(Promises, StateBesideAModelOnAGpuIsRefusedNamingWhatToDo) {
+TEST(PromisesOfKernels, ADeviceWithoutKernelsIsRefusedNamingWhatToDo) {
   const Toy toy(torch::kFloat, device(0));
   EXPECT_THAT(refusal_of(toy.parameters(), testing::toy_options(2)),
-              AllOf(HasSubstr("offload(Offload::kHost)"), HasSubstr("embedding is on fake:0")));
+              AllOf(HasSubstr("offload(Offload::kHost)"), HasSubstr("no kernels for fake:0")));
 }
 
-TEST(Promises, AModelOnTwoDevicesIsRefusedNamingBoth) {
+TEST_P(Promises, AModelOnTwoDevicesIsRefusedNamingBoth) {
   auto parameters = Toy(torch::kFloat, device(0)).parameters();
   parameters[2].tensor = torch::zeros({3}, device(1)).requires_grad_();
   EXPECT_THAT(refusal_of(parameters, options_of(2)),
@@ -101,7 +104,7 @@ class Door {
   bool open_ = false;
 };
 
-TEST(Promises, WorkGivenToTheStreamBeforeAStepSeesTheOldParametersAndLaterWorkTheNewOnes) {
+TEST_P(Promises, WorkGivenToTheStreamBeforeAStepSeesTheOldParametersAndLaterWorkTheNewOnes) {
   for (const int stage : {0, 2}) {
     testing::on_ranks(1, [&](const Comm& comm) {
       const Toy toy(torch::kFloat, device(0));
@@ -123,7 +126,7 @@ TEST(Promises, WorkGivenToTheStreamBeforeAStepSeesTheOldParametersAndLaterWorkTh
   }
 }
 
-TEST(Promises, TheAverageWaitsForWhatIsStillOnItsWayUp) {
+TEST_P(Promises, TheAverageWaitsForWhatIsStillOnItsWayUp) {
   for (const int stage : {0, 2}) {
     testing::on_ranks(1, [&](const Comm& comm) {
       const Toy toy(torch::kFloat, device(0));
@@ -151,7 +154,7 @@ TEST(Promises, TheAverageWaitsForWhatIsStillOnItsWayUp) {
   }
 }
 
-TEST(Promises, AParameterThatSomebodyWritesCountsAsOnTheCpu) {
+TEST_P(Promises, AParameterThatSomebodyWritesCountsAsOnTheCpu) {
   for (const auto dtype : {torch::kFloat, torch::kBFloat16}) {
     expect_same_on_both(1, dtype, [](const Toy& toy, const Comm& comm) {
       const auto optimizer = optimizer_of(toy, options_of(1), comm);
@@ -172,7 +175,7 @@ TEST(Promises, AParameterThatSomebodyWritesCountsAsOnTheCpu) {
   }
 }
 
-TEST(Promises, SumsInsideNoSyncHaveTheBitsOfTheCpu) {
+TEST_P(Promises, SumsInsideNoSyncHaveTheBitsOfTheCpu) {
   for (const auto dtype : {torch::kFloat, torch::kBFloat16}) {
     expect_same_on_both(2, dtype, [](const Toy& toy, const Comm& comm) {
       const auto optimizer = optimizer_of(toy, options_of(1).deterministic(false), comm);
@@ -188,7 +191,7 @@ TEST(Promises, SumsInsideNoSyncHaveTheBitsOfTheCpu) {
   }
 }
 
-TEST(Promises, DeferredReductionAndStateOnADiskHaveTheBitsOfTheCpu) {
+TEST_P(Promises, DeferredReductionAndStateOnADiskHaveTheBitsOfTheCpu) {
   const testing::TemporaryFolder folder;
   for (const int stage : {0, 2}) {
     expect_same_on_both(2, torch::kBFloat16, [&](const Toy& toy, const Comm& comm) {
@@ -201,7 +204,7 @@ TEST(Promises, DeferredReductionAndStateOnADiskHaveTheBitsOfTheCpu) {
   }
 }
 
-TEST(Promises, GatherAndShardsShowTheStateOfTheCpu) {
+TEST_P(Promises, GatherAndShardsShowTheStateOfTheCpu) {
   std::vector<torch::Tensor> shown;
   for (const bool on_device : {false, true}) {
     testing::on_ranks(2, [&](const Comm& comm) {
@@ -224,7 +227,7 @@ TEST(Promises, GatherAndShardsShowTheStateOfTheCpu) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(torch::equal(shown[i], shown[i + 4])) << i;
 }
 
-TEST(Promises, AWrittenMasterReachesTheDevice) {
+TEST_P(Promises, AWrittenMasterReachesTheDevice) {
   testing::on_ranks(1, [&](const Comm& comm) {
     const Toy toy(torch::kFloat, device(0));
     const auto optimizer = optimizer_of(toy, options_of(1), comm);
@@ -236,7 +239,7 @@ TEST(Promises, AWrittenMasterReachesTheDevice) {
   });
 }
 
-TEST(Promises, DamageInTheMemoryOfOneDeviceIsFoundBeforeTheUpdate) {
+TEST_P(Promises, DamageInTheMemoryOfOneDeviceIsFoundBeforeTheUpdate) {
   const auto errors = testing::errors_on_ranks(2, [](const Comm& comm) {
     const Toy toy(torch::kFloat, device(comm->rank()));
     const auto optimizer = optimizer_of(toy, options_of(2).checksum_every(1), comm);
@@ -249,10 +252,10 @@ TEST(Promises, DamageInTheMemoryOfOneDeviceIsFoundBeforeTheUpdate) {
     EXPECT_THAT(error, AllOf(HasSubstr("before the update of step 2"), HasSubstr("first")));
 }
 
-TEST(Promises, MemoryTellsTheDevicesFromTheHosts) {
+TEST(PromisesOfMemory, StateOnTheHostTellsTheDevicesFromTheHosts) {
   testing::on_ranks(1, [](const Comm& comm) {
     const Toy toy(torch::kBFloat16, device(0));
-    const auto optimizer = optimizer_of(toy, options_of(1), comm);
+    const auto optimizer = optimizer_of(toy, in_place(testing::toy_options(1), Place::kHost), comm);
     const MemoryReport report = optimizer->memory();
     EXPECT_EQ(report.host_image, report.parameters);
     EXPECT_GT(report.landing, 0);
@@ -269,6 +272,9 @@ TEST(Promises, MemoryTellsTheDevicesFromTheHosts) {
                     .dtype = DType::kBFloat16,
                     .group = -1,
                     .trainable = false});
+    const StepResult step = train(*optimizer, toy, 0, comm);
+    EXPECT_EQ(step.device_bytes, report.on_device);
+    EXPECT_EQ(step.host_bytes, report.total() - report.on_device);
     const MemoryReport estimate = estimate_memory(Layout(rows, optimizer->layout().options()),
                                                   {.stage = 1, .state = StatePlace::kHost})
                                       .report;
@@ -278,10 +284,31 @@ TEST(Promises, MemoryTellsTheDevicesFromTheHosts) {
   });
   testing::on_ranks(1, [](const Comm& comm) {
     const Toy toy(torch::kBFloat16, torch::kCPU);
-    const auto optimizer = optimizer_of(toy, options_of(1), comm);
+    const auto optimizer = optimizer_of(toy, in_place(testing::toy_options(1), Place::kHost), comm);
     EXPECT_EQ(optimizer->memory().on_device + optimizer->memory().host_image, 0);
+    const StepResult step = train(*optimizer, toy, 0, comm);
+    EXPECT_EQ(step.device_bytes, 0);
+    EXPECT_EQ(step.host_bytes, optimizer->memory().total());
     optimizer->shutdown();
   });
+}
+
+TEST(PromisesOfMemory, StateOnTheDeviceLiesThereWhole) {
+  for (const int world_size : {1, 2}) {
+    testing::on_ranks(world_size, [&](const Comm& comm) {
+      const Toy toy(torch::kBFloat16, device(comm->rank()));
+      const auto optimizer =
+          optimizer_of(toy, in_place(testing::toy_options(1), Place::kDevice), comm);
+      const MemoryReport report = optimizer->memory();
+      EXPECT_EQ(report.on_device, report.total() - report.landing);
+      EXPECT_EQ(report.landing > 0, world_size > 1);  // threads need pinned memory
+      EXPECT_EQ(report.host_image, 0);
+      if (comm->rank() == 0) EXPECT_GT(report.master, 0);  // the others may have no slice
+      EXPECT_GT(report.staging, 0);
+      EXPECT_EQ(report.master, report.exp_avg);
+      optimizer->shutdown();
+    });
+  }
 }
 
 }  // namespace

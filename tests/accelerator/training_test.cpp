@@ -6,6 +6,7 @@
 
 #include "tests/accelerator/device.h"
 #include "tests/accelerator/exact_gradients.h"
+#include "tests/accelerator/place.h"
 #include "tests/accelerator/toy.h"
 #include "tests/nccl/around.h"
 #include "tests/optim/ranks.h"
@@ -24,6 +25,7 @@ struct Run {
   int stage = 2;
   torch::Dtype dtype = torch::kFloat;
   bool on_device = true;
+  Place place = Place::kHost;
   std::function<void(Options&)> configure = [](Options&) {};
 };
 
@@ -39,7 +41,7 @@ Outcome train(const Run& run) {
   std::vector<std::map<std::string, torch::Tensor>> all(static_cast<std::size_t>(run.world_size));
   testing::on_ranks(run.world_size, [&](const std::shared_ptr<Collective>& comm) {
     const Toy model(run.dtype, run.on_device ? device(comm->rank()) : torch::kCPU);
-    Options options = testing::toy_options(run.stage).offload(Offload::kHost);
+    Options options = in_place(testing::toy_options(run.stage), run.place);
     run.configure(options);
     Optimizer optimizer(model.parameters(), model.buffers(), AdamWOptions(1e-2).weight_decay(0.1),
                         options, comm);
@@ -80,8 +82,13 @@ TEST_P(OnADevice, ModelsTrainToTheBitsOfTheCpuOnEveryStageAndWorld) {
   EXPECT_NE(expected.losses.back(), expected.losses.front());
   for (const int world_size : {1, 2, 4}) {
     for (const int stage : {0, 1, 2}) {
-      expect_same(expected, train({world_size, stage, GetParam()}),
-                  "world " + std::to_string(world_size) + " stage " + std::to_string(stage));
+      for (const Place place : {Place::kHost, Place::kDevice}) {
+        expect_same(
+            expected,
+            train({.world_size = world_size, .stage = stage, .dtype = GetParam(), .place = place}),
+            "world " + std::to_string(world_size) + " stage " + std::to_string(stage) +
+                (place == Place::kHost ? " on the host" : " on the device"));
+      }
     }
   }
 }
@@ -93,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(, OnADevice,
                          });
 
 TEST(OnTheFakeDevice, ExactGradientsTrainToTheBitsOfTheCpu) {
-  expect_bits_of_the_cpu([](int rank) { return device(rank); });
+  for (const Place place : {Place::kHost, Place::kDevice})
+    expect_bits_of_the_cpu([](int rank) { return device(rank); }, in_place(Options(), place));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "checkpoint/hdf5_store.h"
+#include "checkpoint/rank_memory.h"
 #include "sample.h"
 #include "tests/cli/checkpoint_root.h"
 
@@ -122,6 +123,54 @@ TEST(Inspect, PrintsAlignedTablesOfBoundedWidth) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("n\xe2\x80\xa6n"), HasSubstr("frozen"),
                                 HasSubstr("weight_decay 0.1"), HasSubstr("samples_seen 64"),
                                 HasSubstr("schedule 33 B"), HasSubstr("shard-00001-of-00002.h5")));
+}
+
+/// Two ranks of three say what they hold.
+std::string save_with_memory(const std::string& root, std::int64_t device) {
+  checkpoint::Sample sample(1, 3);
+  sample.rank(0).blobs["optimizer.memory"] = checkpoint::to_blob({1 << 20, device});
+  sample.rank(2).blobs["optimizer.memory"] = checkpoint::to_blob({3 << 20, 2 * device});
+  checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), root), sample);
+  return root;
+}
+
+TEST(Inspect, ShowsWhatRanksHeldOnTheHostAndOnTheirGpus) {
+  Folder folder;
+  const std::string root = save_with_memory(folder / "r", 5 << 20);
+  const json got = zero_json({"inspect", root});
+  EXPECT_EQ(got["ranks"][0]["memory"], json({{"host", 1 << 20}, {"device", 5 << 20}}));
+  EXPECT_EQ(got["ranks"][1]["memory"], nullptr);
+  EXPECT_EQ(got["totals"]["memory"], json({{"host", 4 << 20},
+                                           {"device", 15 << 20},
+                                           {"largest_host", 3 << 20},
+                                           {"largest_device", 10 << 20}}));
+  const std::string text = zero({"inspect", root}).out;
+  EXPECT_THAT(text, AllOf(HasSubstr("on GPU"), HasSubstr("host memory"),
+                          HasSubstr("3.0 MiB on the largest rank, 4.0 MiB in all"),
+                          HasSubstr("GPU memory"),
+                          HasSubstr("10.0 MiB on the largest rank, 15.0 MiB in all")));
+  EXPECT_THAT(text, Not(HasSubstr("optimizer.memory")));
+}
+
+TEST(Inspect, SpeaksOfNoGpuWhereThereIsNone) {
+  Folder folder;
+  const std::string text = zero({"inspect", save_with_memory(folder / "r", 0)}).out;
+  EXPECT_THAT(text, AllOf(HasSubstr("host memory"), Not(HasSubstr("GPU"))));
+}
+
+TEST(Inspect, SpeaksOfNoMemoryWhereTheCheckpointDoesNotSay) {
+  EXPECT_THAT(zero({"inspect", golden_root()}).out, Not(HasSubstr("memory")));
+  const json got = zero_json({"inspect", golden_root()});
+  EXPECT_EQ(got["totals"]["memory"], nullptr);
+  EXPECT_EQ(got["ranks"][0]["memory"], nullptr);
+}
+
+TEST(Inspect, MemoryThatNoRankCanHaveIsANo) {
+  Folder folder;
+  checkpoint::Sample sample(1, 2);
+  sample.rank(1).blobs["optimizer.memory"] = checkpoint::Blob(7);
+  checkpoint::save(*checkpoint::make_hdf5_store(checkpoint::on_disk(), folder / "r"), sample);
+  expect_one_complaint(zero({"inspect", folder / "r"}), 1, "blob optimizer.memory of rank 1");
 }
 
 TEST(Inspect, OneParameterHasItsPlaces) {

@@ -119,7 +119,10 @@ TEST(Metrics, AddUpOverStepsInPrometheusFormat) {
   result.applied = true;
   result.step = 41;
   result.loss = 2.5;
+  result.host_bytes = 5000;
   metrics.add(result, 0.25, &meter.last());
+  EXPECT_THAT(metrics.text(3), ::testing::Not(HasSubstr("place=\"device\"")));
+  result.device_bytes = 7000;
   result.applied = false;
   result.grad_norm = std::numeric_limits<double>::infinity();
   metrics.add(result, 0.5, &meter.last());
@@ -130,6 +133,8 @@ TEST(Metrics, AddUpOverStepsInPrometheusFormat) {
        {"libzero_steps_total{rank=\"3\"} 2", "libzero_steps_skipped_total{rank=\"3\"} 1",
         "libzero_step_seconds_total{rank=\"3\"} 0.75", "libzero_loss{rank=\"3\"} 2.5",
         "libzero_gradient_norm{rank=\"3\"} +Inf", "libzero_applied_steps{rank=\"3\"} 41",
+        "libzero_memory_bytes{rank=\"3\",place=\"host\"} 5000",
+        "libzero_memory_bytes{rank=\"3\",place=\"device\"} 7000",
         "libzero_bucket_bytes_total{rank=\"3\",bucket=\"0\",work=\"reduce\"} 1600",
         "libzero_step_part_seconds_total{rank=\"3\",part=\"update\"} 3e-06"})
     EXPECT_THAT(page, HasSubstr(std::string(line) + "\n"));

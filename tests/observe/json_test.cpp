@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,6 +55,18 @@ TEST(JsonLines, GoOnBehindTheLastWholeLine) {
   }
   JsonLines(path, /*append=*/false).write(JsonObject().add("c", 3));
   EXPECT_EQ(text_of_file(path), "{\"c\":3}\n");
+}
+
+TEST(JsonLines, SpeakOfDeviceMemoryOnlyWhereThereIsSome) {
+  StepResult result;
+  result.host_bytes = 5000;
+  JsonObject on_host;
+  add_to(on_host, result);
+  EXPECT_THAT(on_host.text(), ::testing::EndsWith(R"("host_bytes":5000})"));
+  result.device_bytes = 7000;
+  JsonObject on_both;
+  add_to(on_both, result);
+  EXPECT_THAT(on_both.text(), ::testing::EndsWith(R"("host_bytes":5000,"device_bytes":7000})"));
 }
 
 TEST(JsonLines, SayWhereTheyCannotBeWritten) {

@@ -8,9 +8,12 @@
 #include "checkpoint/hdf5_store.h"
 #include "checkpoint/memory_store.h"
 #include "checkpoint/names.h"
+#include "checkpoint/rank_memory.h"
 #include "checkpoint/testing/memory_file_system.h"
+#include "checkpoint/tools/diff.h"
 #include "checkpoint/verify.h"
 #include "model.h"
+#include "sample.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -148,6 +151,29 @@ TEST(Reshard, RanksBlobsStayTheirsAndNoneIsLost) {
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(reader->rank_blobs(rank), blobs_of(rank));
   for (int rank = 4; rank < 6; ++rank) EXPECT_THAT(reader->rank_blobs(rank), IsEmpty());
   EXPECT_THAT(reader->common().surplus_rank_blobs, IsEmpty());
+}
+
+/// Nobody of the new world ever held that; and no comparison minds.
+TEST(Reshard, WhatTheOldRanksHeldInMemoryIsLeftOut) {
+  Sample sample(7, 3);
+  for (int rank = 0; rank < 3; ++rank)
+    sample.rank(rank).blobs[std::string(kRankMemory)] = to_blob({1000 + rank, 5});
+  const auto three = make_memory_store();
+  save(*three, sample);
+  for (const int world_size : {1, 2, 3, 4}) {
+    const auto other = make_memory_store();
+    reshard(*three->open(7), *other, to_ranks(world_size));
+    const auto reader = other->open(7);
+    for (int rank = 0; rank < world_size; ++rank) {
+      EXPECT_EQ(memory_of(reader->rank_blobs(rank), rank), std::nullopt) << rank;
+      if (rank < 3) {
+        EXPECT_EQ(reader->rank_blobs(rank).size(), sample.rank(rank).blobs.size() - 1);
+      }
+    }
+    for (const auto& [rank, blobs] : reader->common().surplus_rank_blobs)
+      EXPECT_EQ(memory_of(blobs, rank), std::nullopt) << rank;
+    EXPECT_THAT(diff(*three->open(7), *reader), IsEmpty());
+  }
 }
 
 TEST(Reshard, WhatRanksShareIsCopiedUnchanged) {

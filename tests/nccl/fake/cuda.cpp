@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "tests/nccl/fake/addresses.h"
 #include "tests/nccl/fake/streams.h"
 #include "tests/nccl/fake/weather.h"
 
@@ -133,6 +134,11 @@ int pointer_get_attributes(nccl::CudaPointerAttributes* attributes, const void* 
       return 0;
     }
   }
+  if (behind(memory) != memory) {
+    attributes->type = nccl::kCudaMemoryDevice;
+    attributes->device = current_device();
+    return 0;
+  }
   if (Weather::now().all_is_device_memory()) {
     attributes->type = nccl::kCudaMemoryManaged;
     attributes->device = current_device();
@@ -143,7 +149,8 @@ int pointer_get_attributes(nccl::CudaPointerAttributes* attributes, const void* 
 int memcpy_async(void* to, const void* from, std::size_t bytes, int kind, CudaStream stream) {
   ZERO_FAKE_CALL("cudaMemcpyAsync");
   if (kind != nccl::kCudaMemcpyDefault) return kInvalidValue;
-  FakeStream::of(stream).put([=] { std::memcpy(to, from, bytes); });
+  FakeStream::of(stream).put(
+      [to = behind(to), from = behind(from), bytes] { std::memcpy(to, from, bytes); });
   return 0;
 }
 
@@ -224,6 +231,11 @@ const char* get_error_string(int) {
 }
 
 }  // namespace
+
+Addresses& addresses() {
+  static Addresses addresses;
+  return addresses;
+}
 
 bool streams_are_idle() {
   Registry& registry = Registry::get();

@@ -5,6 +5,7 @@
 
 #include "libzero/kernels/cuda/step_body.h"
 #include "libzero/kernels/cuda/sum_body.h"
+#include "tests/nccl/fake/addresses.h"
 #include "tests/nccl/fake/apis.h"
 #include "tests/nccl/fake/streams.h"
 #include "tests/nccl/fake/weather.h"
@@ -53,21 +54,85 @@ int launch(const char* name, Stream stream, std::function<void()> kernel) {
   return 0;
 }
 
+cuda::OrderedSum real(cuda::OrderedSum args) {
+  args.parts = behind(args.parts);
+  args.own = behind(args.own);
+  args.out = behind(args.out);
+  args.block_squares = behind(args.block_squares);
+  return args;
+}
+
+cuda::OrderedReduce real(cuda::OrderedReduce args) {
+  args.parts = behind(args.parts);
+  args.out = behind(args.out);
+  return args;
+}
+
+cuda::Cast real(cuda::Cast args) {
+  args.from = behind(args.from);
+  args.to = behind(args.to);
+  return args;
+}
+
+cuda::PrepareStep real(cuda::PrepareStep args) {
+  args.state = behind(args.state);
+  args.groups = behind(args.groups);
+  args.constants = behind(args.constants);
+  return args;
+}
+
+/// AdamWStep or SGDStep.
+template <class Step>
+Step real_step(Step args) {
+  args.state = behind(args.state);
+  args.constants = behind(args.constants);
+  args.gradient = behind(args.gradient);
+  args.master = behind(args.master);
+  args.low_precision = behind(args.low_precision);
+  return args;
+}
+
+cuda::AdamWStep real(const cuda::AdamWStep& given) {
+  cuda::AdamWStep args = real_step(given);
+  args.exp_avg = behind(args.exp_avg);
+  args.exp_avg_sq = behind(args.exp_avg_sq);
+  return args;
+}
+
+cuda::SGDStep real(const cuda::SGDStep& given) {
+  cuda::SGDStep args = real_step(given);
+  args.momentum_buffer = behind(args.momentum_buffer);
+  return args;
+}
+
+cuda::Average real(cuda::Average args) {
+  args.state = behind(args.state);
+  args.values = behind(args.values);
+  args.average = behind(args.average);
+  return args;
+}
+
+cuda::SumExactly real(cuda::SumExactly args) {
+  args.values = behind(args.values);
+  args.words = behind(args.words);
+  return args;
+}
+
 int ordered_sum(const cuda::OrderedSum* args, Stream stream) {
   if (!is_floating(args->dtype)) return kInvalidValue;
-  return launch("ordered_sum", stream, [a = *args] {
+  return launch("ordered_sum", stream, [a = real(*args)] {
     cuda::with_element(a.dtype, [&](auto element) { sum_blocks<decltype(element)>(a); });
   });
 }
 
 int ordered_reduce(const cuda::OrderedReduce* args, Stream stream) {
   if (args->dtype == DType::kInt64) {
-    return launch("ordered_reduce", stream, [a = *args] {
+    return launch("ordered_reduce", stream, [a = real(*args)] {
       each(a.count, [&](std::int64_t i) { cuda::reduce_int64(a, i); });
     });
   }
   if (!is_floating(args->dtype) || args->maximum != 0) return kInvalidValue;
-  return launch("ordered_reduce", stream, [a = *args] {
+  return launch("ordered_reduce", stream, [a = real(*args)] {
     cuda::with_element(a.dtype, [&](auto element) {
       each(a.count, [&](std::int64_t i) { cuda::reduce_element<decltype(element)>(a, i); });
     });
@@ -76,7 +141,7 @@ int ordered_reduce(const cuda::OrderedReduce* args, Stream stream) {
 
 int cast(const cuda::Cast* args, Stream stream) {
   if (!is_floating(args->from_dtype) || !is_floating(args->to_dtype)) return kInvalidValue;
-  return launch("cast", stream, [a = *args] {
+  return launch("cast", stream, [a = real(*args)] {
     cuda::with_element(a.from_dtype, [&](auto from) {
       cuda::with_element(a.to_dtype, [&](auto to) {
         using From = decltype(from);
@@ -91,12 +156,12 @@ int cast(const cuda::Cast* args, Stream stream) {
 }
 
 int prepare_step(const cuda::PrepareStep* args, Stream stream) {
-  return launch("prepare_step", stream, [a = *args] { cuda::prepare(a); });
+  return launch("prepare_step", stream, [a = real(*args)] { cuda::prepare(a); });
 }
 
 int adamw(const cuda::AdamWStep* args, Stream stream) {
   if (!is_floating(args->gradient_dtype)) return kInvalidValue;
-  return launch("adamw", stream, [a = *args] {
+  return launch("adamw", stream, [a = real(*args)] {
     if (a.state->apply == 0) return;
     cuda::with_step_types(a, [&](auto gradient, auto copy) {
       using Gradient = decltype(gradient);
@@ -112,7 +177,7 @@ int adamw(const cuda::AdamWStep* args, Stream stream) {
 
 int sgd(const cuda::SGDStep* args, Stream stream) {
   if (!is_floating(args->gradient_dtype)) return kInvalidValue;
-  return launch("sgd", stream, [a = *args] {
+  return launch("sgd", stream, [a = real(*args)] {
     if (a.state->apply == 0) return;
     cuda::with_step_types(a, [&](auto gradient, auto copy) {
       each(a.count, [&](std::int64_t i) {
@@ -124,13 +189,13 @@ int sgd(const cuda::SGDStep* args, Stream stream) {
 }
 
 int average(const cuda::Average* args, Stream stream) {
-  return launch("average", stream, [a = *args] {
+  return launch("average", stream, [a = real(*args)] {
     if (a.state->apply != 0) each(a.count, [&](std::int64_t i) { cuda::average_at(a, i); });
   });
 }
 
 int sum_exactly(const cuda::SumExactly* args, Stream stream) {
-  return launch("sum_exactly", stream, [a = *args] {
+  return launch("sum_exactly", stream, [a = real(*args)] {
     each(a.count, [&](std::int64_t i) {
       cuda::add_exactly(a.values[i], [&](int word, std::uint64_t digit) {
         a.words[word] += static_cast<std::int64_t>(digit);

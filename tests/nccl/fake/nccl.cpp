@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "tests/nccl/fake/addresses.h"
 #include "tests/nccl/fake/apis.h"
 #include "tests/nccl/fake/streams.h"
 #include "tests/nccl/fake/weather.h"
@@ -238,7 +239,9 @@ int group_end() {
   return end_group();
 }
 
-int add(NcclComm comm, CudaStream stream, const Operation& operation) {
+int add(NcclComm comm, CudaStream stream, Operation operation) {
+  operation.in = behind(operation.in);
+  operation.out = behind(operation.out);
   group().calls.push_back({&as_comm(comm), stream, operation});
   return group().depth > 0 ? 0 : end_group();
 }

@@ -1,0 +1,249 @@
+// A device that never goes on: an error in time, on every rank, and nothing that waits for ever.
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "libzero/base/error.h"
+#include "libzero/optim/device_wait.h"
+#include "libzero/optim/loss_box.h"
+#include "tests/accelerator/device.h"
+#include "tests/accelerator/toy.h"
+#include "tests/optim/ranks.h"
+#include "tests/optim/toy_model.h"
+
+namespace zero::accelerator_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLimit(150);
+// Of a test: no limit was kept if it takes as long.
+constexpr std::chrono::seconds kFarTooLong(20);
+
+/// Something on a stream that does not end before open().
+class Obstacle {
+ public:
+  void put_on_present_stream(c10::Device device) {
+    on_present_stream(device, [state = state_] {
+      std::unique_lock lock(state->mutex);
+      state->changed.wait(lock, [&] { return state->open; });
+    });
+  }
+  /// On those that a component of the optimizer may have as its own.
+  void put_on_other_streams(c10::Device device) {
+    for (int i = 0; i < kPooledStreams; ++i) {
+      const c10::StreamGuard other(
+          c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
+      put_on_present_stream(device);
+    }
+  }
+  void open() {
+    const std::lock_guard lock(state_->mutex);
+    state_->open = true;
+    state_->changed.notify_all();
+  }
+  ~Obstacle() { open(); }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+template <class Function>
+std::string error_of(Function function) {
+  try {
+    function();
+  } catch (const CommError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(WaitingForADevice, EndsWithWhatWasToBeDone) {
+  const at::Tensor tensor = torch::ones({1000}, torch::device(device(0)));
+  c10::Event event(device(0).type());
+  wait_for(event, milliseconds(0), "an event that was never recorded");
+  event.record(c10::impl::VirtualGuardImpl(device(0).type()).getStream(device(0)));
+  wait_for(event, kFarTooLong, "an event");
+  wait_for(device(0), kFarTooLong, "a stream");
+  wait_for(c10::Device(torch::kCPU), milliseconds(0), "a CPU");
+  EXPECT_TRUE(torch::equal(tensor.to(torch::kCPU), torch::ones({1000})));
+}
+
+TEST(WaitingForADevice, EndsInTimeWithAnErrorThatNamesDeviceTimeAndWhatWasWaitedFor) {
+  Obstacle obstacle;
+  obstacle.put_on_present_stream(device(3));
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(device(3).type()).getStream(device(3));
+  c10::Event event(device(3).type());
+  event.record(stream);
+  const auto start = Clock::now();
+  for (const auto& wait : std::vector<std::function<void()>>{
+           [&] { wait_for(event, kLimit, "the gradients of bucket 7"); },
+           [&] { wait_for(device(3), kLimit, "the gradients of bucket 7"); }}) {
+    EXPECT_THAT(error_of(wait), AllOf(HasSubstr("waited 150 ms on fake:3 for the gradients of "
+                                                "bucket 7"),
+                                      HasSubstr("Options().device_timeout()")));
+  }
+  EXPECT_FALSE(comes_to_rest(stream, kLimit));
+  EXPECT_GE(Clock::now() - start, 3 * kLimit);
+  EXPECT_LT(Clock::now() - start, kFarTooLong);
+  obstacle.open();
+  EXPECT_TRUE(comes_to_rest(stream, kFarTooLong));
+}
+
+TEST(ALossOnADevice, IsWaitedForWhenItIsTakenAndNotBefore) {
+  Obstacle obstacle;
+  const c10::DeviceGuard here(device(2));
+  const torch::Tensor loss = torch::full({}, 1.5f).to(device(2));
+  LossBox box(kLimit);
+  std::vector<BackwardCall> calls(2);
+  box.put(1, loss);
+  obstacle.put_on_present_stream(device(2));
+  box.take(calls);  // the obstacle stands behind it
+  EXPECT_EQ(calls[1].loss, 1.5);
+  EXPECT_EQ(calls[0].loss, 0.0);
+  box.put(0, loss);
+  EXPECT_THAT(error_of([&] { box.take(calls); }),
+              HasSubstr("waited 150 ms on fake:2 for a loss to be known"));
+  obstacle.open();
+}
+
+using Steps = std::function<void(Optimizer&, const Toy&, Obstacle&, c10::Device)>;
+
+/// Both ranks run `steps`; rank 1's device hangs. Each rank's error.
+std::vector<std::string> errors_where_one_hangs(int stage, const Steps& steps) {
+  Obstacle obstacle, no_obstacle;
+  no_obstacle.open();
+  const auto start = Clock::now();
+  const auto errors = testing::errors_on_ranks(
+      2,
+      [&](const std::shared_ptr<Collective>& comm) {
+        const Toy toy(torch::kBFloat16, device(comm->rank()));
+        Optimizer optimizer(
+            toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+            testing::toy_options(stage).offload(Offload::kHost).device_timeout(kLimit), comm);
+        steps(optimizer, toy, comm->rank() == 1 ? obstacle : no_obstacle, device(comm->rank()));
+      },
+      2 * kFarTooLong);
+  EXPECT_LT(Clock::now() - start, kFarTooLong);
+  return errors;
+}
+
+void expect_death_of_rank_1(const std::vector<std::string>& errors, const std::string& what) {
+  EXPECT_THAT(errors[1], AllOf(HasSubstr("waited 150 ms on fake:1 for " + what)));
+  EXPECT_THAT(errors[0], HasSubstr("waited 150 ms on fake:1 for " + what));
+}
+
+class AHangingDevice : public ::testing::TestWithParam<int> {};
+
+TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenGradientsDoNotLand) {
+  expect_death_of_rank_1(
+      errors_where_one_hangs(
+          GetParam(),
+          [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {
+            const auto loss = toy.loss(testing::toy_batch(0, on.index()));
+            obstacle.put_on_other_streams(on);
+            optimizer.backward(loss);
+            optimizer.step();
+          }),
+      "the gradients of bucket 0 (");
+}
+
+TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenChangedParametersDoNotComeDown) {
+  const auto errors = errors_where_one_hangs(
+      GetParam(), [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {
+        optimizer.backward(toy.loss(testing::toy_batch(0, on.index())));
+        const torch::NoGradGuard no_grad;
+        toy.gain.mul_(0.5);
+        obstacle.put_on_present_stream(on);
+        optimizer.step();
+      });
+  expect_death_of_rank_1(errors, "parameters to reach the host");
+  EXPECT_THAT(errors[1], HasSubstr("start again from saved weights"));
+}
+
+TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenTheLastUpdateDoesNotArrive) {
+  expect_death_of_rank_1(
+      errors_where_one_hangs(
+          GetParam(),
+          [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {
+            optimizer.backward(toy.loss(testing::toy_batch(0, on.index())));
+            obstacle.put_on_present_stream(on);
+            optimizer.step();
+            optimizer.refresh_masters();
+          }),
+      "parameters of the last update to reach it");
+}
+
+TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenOneLooksAtItsShards) {
+  expect_death_of_rank_1(
+      errors_where_one_hangs(
+          GetParam(),
+          [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {
+            const torch::NoGradGuard no_grad;
+            toy.gain.mul_(0.5);
+            obstacle.put_on_present_stream(on);
+            optimizer.for_each_shard(StateKind::kMaster, [](const ShardView&) {});
+            optimizer.gather("gain", StateKind::kMaster);
+          }),
+      "parameters to reach the host");
+}
+
+TEST_P(AHangingDevice, IsRefusedFromThenOnWithTheSameReason) {
+  const auto errors = errors_where_one_hangs(
+      GetParam(), [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {
+        const auto loss = toy.loss(testing::toy_batch(0, on.index()));
+        obstacle.put_on_other_streams(on);
+        EXPECT_THROW(
+            {
+              optimizer.backward(loss);
+              optimizer.step();
+            },
+            CommError);
+        optimizer.zero_grad();
+      });
+  for (const std::string& error : errors)
+    EXPECT_THAT(error,
+                AllOf(HasSubstr("refuses to go on"), HasSubstr("the gradients of bucket 0 (")));
+}
+
+TEST_P(AHangingDevice, DoesNotKeepAnOptimizerFromBeingDestroyed) {
+  Obstacle obstacle;
+  const auto start = Clock::now();
+  {
+    const auto comm = make_threads(1, kFarTooLong)[0];
+    const Toy toy(torch::kFloat, device(0));
+    Optimizer optimizer(
+        toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+        testing::toy_options(GetParam()).offload(Offload::kHost).device_timeout(kLimit), comm);
+    optimizer.backward(toy.loss(testing::toy_batch(0, 0)));
+    obstacle.put_on_present_stream(device(0));
+    optimizer.step();
+    optimizer.shutdown();
+  }
+  EXPECT_GE(Clock::now() - start, kLimit);  // it had its time
+  EXPECT_LT(Clock::now() - start, kFarTooLong);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEachStage, AHangingDevice, ::testing::Values(0, 1, 2));
+
+}  // namespace
+}  // namespace zero::accelerator_test
