@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "tests/gpu_check/runner.h"
 
 namespace zero::gpu_check {
 namespace {
+
+// Of the children: they are small, and others run at the same time.
+const bool kOneThread = ::setenv("OMP_NUM_THREADS", "1", 1) == 0;
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
