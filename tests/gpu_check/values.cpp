@@ -1,9 +1,7 @@
-#include "tests/nccl/gpu/check.h"
-
 #include <cmath>
-#include <cstdio>
 
 #include "libzero/kernels/cast.h"
+#include "tests/gpu_check/parts.h"
 
 namespace zero::gpu_check {
 
@@ -23,23 +21,6 @@ std::vector<std::byte> as_type(const std::vector<float>& values, DType dtype) {
   cast_elements(values.data(), DType::kFloat32, bytes.data(), dtype,
                 static_cast<std::int64_t>(values.size()));
   return bytes;
-}
-
-int check(const std::shared_ptr<const nccl::Apis>& apis, const Settings& settings) {
-  int runtime = 0;
-  int devices = 0;
-  apis->cuda.runtime_get_version(&runtime);
-  apis->cuda.get_device_count(&devices);
-  std::printf("CUDA runtime %d, NCCL %d, GPUs %d\n", runtime, apis->nccl_version, devices);
-  Table table;
-  check_kernels(apis, settings, table);
-  check_ranks(apis, settings, table);
-  if (table.wrong() == 0) {
-    std::printf("\nAll numbers have the CPU's bits.\n");
-    return 0;
-  }
-  std::printf("\n%d lines differ from the CPU.\n", table.wrong());
-  return 1;
 }
 
 }  // namespace zero::gpu_check

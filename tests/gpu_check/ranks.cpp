@@ -7,8 +7,8 @@
 
 #include "backends/nccl/nccl.h"
 #include "libzero/collective/threads.h"
-#include "tests/nccl/gpu/check.h"
-#include "tests/nccl/gpu/device_data.h"
+#include "tests/gpu_check/device_data.h"
+#include "tests/gpu_check/parts.h"
 
 namespace zero::gpu_check {
 namespace {
@@ -34,8 +34,8 @@ struct World {
 /// One rank: the same calls over NCCL and over `threads`, compared; then timed.
 class RankCheck {
  public:
-  RankCheck(const std::shared_ptr<const nccl::Apis>& apis, Collective& comm, Collective& reference,
-            const Settings& settings, const World& world)
+  RankCheck(const Apis& apis, Collective& comm, Collective& reference, const Settings& settings,
+            const World& world)
       : lane_(apis), comm_(comm), reference_(reference), settings_(settings), world_(world) {}
 
   Results run() {
@@ -175,8 +175,7 @@ void merge(Measured& all, const Measured& one) {
   all.right = all.right && one.right;
 }
 
-Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings& settings,
-                  const World& world) {
+Results run_world(const Apis& apis, const Settings& settings, const World& world) {
   const int size = world.size;
   const auto controls = make_threads(size, kTimeout);
   const auto references = make_threads(size, kTimeout);
@@ -220,33 +219,32 @@ Results run_world(const std::shared_ptr<const nccl::Apis>& apis, const Settings&
 
 }  // namespace
 
-void check_ranks(const std::shared_ptr<const nccl::Apis>& apis, const Settings& settings,
-                 Table& table) {
+void check_ranks(const Apis& apis, const Settings& settings, Report& report) {
   int devices = 0;
   nccl::check_cuda(*apis, apis->cuda.get_device_count(&devices), "cudaGetDeviceCount");
   if (settings.devices > 0) devices = std::min(devices, settings.devices);
-  table.heading("Collectives, one GPU a rank, bfloat16; the rate is the whole buffer's");
   for (int size = 1; size <= devices; size *= 2) {
     const double bytes =
         static_cast<double>(std::max<std::int64_t>(settings.elements / size, 1) * size) * 2;
-    const std::string tail = ", world " + std::to_string(size);
+    // bfloat16; the rate is the whole buffer's.
+    const std::string tail = " over NCCL, world " + std::to_string(size);
     const Results ordered = run_world(apis, settings, {size, true, false});
     const Results native = run_world(apis, settings, {size, false, false});
-    table.add("reduce_scatter in rank order" + tail, bytes, ordered.reduce_scatter.seconds,
-              ordered.reduce_scatter.right);
-    table.add("reduce_scatter in NCCL's order" + tail, bytes, native.reduce_scatter.seconds,
-              std::nullopt);
-    table.add("all_gather" + tail, bytes, ordered.all_gather.seconds, ordered.all_gather.right);
-    table.add("all_reduce" + tail, bytes, ordered.all_reduce.seconds, ordered.all_reduce.right);
-    table.add("broadcast" + tail, bytes, ordered.broadcast.seconds, ordered.broadcast.right);
+    report.rate("reduce_scatter in rank order" + tail, bytes, ordered.reduce_scatter.seconds,
+                ordered.reduce_scatter.right);
+    report.rate("reduce_scatter in NCCL's order" + tail, bytes, native.reduce_scatter.seconds,
+                std::nullopt);
+    report.rate("all_gather" + tail, bytes, ordered.all_gather.seconds, ordered.all_gather.right);
+    report.rate("all_reduce" + tail, bytes, ordered.all_reduce.seconds, ordered.all_reduce.right);
+    report.rate("broadcast" + tail, bytes, ordered.broadcast.seconds, ordered.broadcast.right);
     if (size == 1) continue;
     const Results told = run_world(apis, settings, {size, true, true});
     const std::string how = ", registered" + tail;
-    table.add("reduce_scatter in rank order" + how, bytes, told.reduce_scatter.seconds,
-              told.reduce_scatter.right);
-    table.add("all_gather" + how, bytes, told.all_gather.seconds, told.all_gather.right);
-    table.add("all_reduce" + how, bytes, told.all_reduce.seconds, told.all_reduce.right);
-    table.add("broadcast" + how, bytes, told.broadcast.seconds, told.broadcast.right);
+    report.rate("reduce_scatter in rank order" + how, bytes, told.reduce_scatter.seconds,
+                told.reduce_scatter.right);
+    report.rate("all_gather" + how, bytes, told.all_gather.seconds, told.all_gather.right);
+    report.rate("all_reduce" + how, bytes, told.all_reduce.seconds, told.all_reduce.right);
+    report.rate("broadcast" + how, bytes, told.broadcast.seconds, told.broadcast.right);
   }
 }
 
