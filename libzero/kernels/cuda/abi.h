@@ -86,9 +86,9 @@ struct AdamWStep {
   float* exp_avg_sq = nullptr;
   void* low_precision = nullptr;  ///< Null, or bfloat16 or float16.
   DType low_precision_dtype = DType::kBFloat16;
+  std::int64_t count = 0;
   /// Above 0: each gradient, factor included, is brought into [-value_limit, value_limit] first.
   float value_limit = 0;
-  std::int64_t count = 0;
 };
 
 /// sgd_step() in the same way.
@@ -101,8 +101,8 @@ struct SGDStep {
   float* momentum_buffer = nullptr;  ///< Null where none is kept.
   void* low_precision = nullptr;
   DType low_precision_dtype = DType::kBFloat16;
-  float value_limit = 0;
   std::int64_t count = 0;
+  float value_limit = 0;
 };
 
 /// ema_step(). Writes nothing where state->apply is 0.
