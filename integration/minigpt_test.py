@@ -59,7 +59,8 @@ class MiniGpt(unittest.TestCase):
         self.assertEqual([line["step"] for line in log], list(range(1, 9)))
         for line in log:
             self.assertEqual(set(line), {"step", "loss", "lr", "applied", "reason", "grad_norm", "clip_factor", "loss_scale",
-                                         "tokens_per_s", "step_s", "comm_s"})
+                                         "tokens_per_s", "step_s", "comm_s", "host_bytes"})
+            self.assertGreater(line["host_bytes"], 4 * 4 * 256 * 32)  # the embedding, its accumulator, its moments
             self.assertTrue(line["applied"])
             self.assertEqual((line["reason"], line["loss_scale"]), ("", 1.0))
             self.assertLessEqual(line["clip_factor"], 1.0)

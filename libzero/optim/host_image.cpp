@@ -85,13 +85,15 @@ void HostImage::start_download(std::size_t parameter) {
 }
 
 void HostImage::finish_downloads() {
-  down_.record(present_stream());
+  if (!downloads_) return;
+  down_.record(*downloads_);
   wait(down_, "parameters to reach the host");
   downloads_.reset();
 }
 
 void HostImage::download() {
   wait(done_, "parameters of the last update to reach it");
+  finish_downloads();
   for (std::size_t p = 0; p < seen_.size(); ++p) {
     if (has_image(p)) start_download(p);
   }
@@ -99,15 +101,14 @@ void HostImage::download() {
 }
 
 void HostImage::download_changed() {
-  bool is_changed = false;
+  finish_downloads();
   for (std::size_t p = 0; p < seen_.size(); ++p) {
     if (!has_image(p)) continue;
     const Seen now = state_of(p);
     if (now.version == seen_[p].version && now.data == seen_[p].data) continue;
     start_download(p);
-    is_changed = true;
   }
-  if (is_changed) finish_downloads();
+  finish_downloads();
 }
 
 void HostImage::begin_update() {

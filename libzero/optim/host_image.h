@@ -66,7 +66,7 @@ class HostImage {
   };
   Seen state_of(std::size_t parameter) const;
   void start_download(std::size_t parameter);
-  void finish_downloads();
+  void finish_downloads();  // also those that an earlier call has given up waiting for
   void wait(const c10::Event& event, std::string_view what);
   bool has_image(std::size_t parameter) const;
   c10::Stream present_stream() const;

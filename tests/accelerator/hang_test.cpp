@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "libzero/base/error.h"
+#include "libzero/optim/checkpoint_state.h"
 #include "libzero/optim/device_wait.h"
 #include "libzero/optim/loss_box.h"
 #include "tests/accelerator/device.h"
+#include "tests/accelerator/memory.h"
 #include "tests/accelerator/toy.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/toy_model.h"
@@ -205,6 +207,30 @@ TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenOneLooksAtItsShards) {
             optimizer.gather("gain", StateKind::kMaster);
           }),
       "parameters to reach the host");
+}
+
+/// A save that is refused kills nobody: the next one must not take what it has given up waiting for
+/// as arrived.
+TEST(ADeviceThatHungForAWhile, HasItsParametersSavedAsTheyAreOnceItGoesOn) {
+  testing::on_ranks(1, [](const std::shared_ptr<Collective>& comm) {
+    Obstacle obstacle;
+    const Toy toy(torch::kFloat, device(0));
+    Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+                        testing::toy_options(2).offload(Offload::kHost).device_timeout(kLimit),
+                        comm);
+    obstacle.put_on_present_stream(device(0));
+    // On the stream behind the obstacle, as an operator of LibTorch's would be.
+    on_present_stream(device(0),
+                      [to = static_cast<float*>(behind(toy.gain.data_ptr()))] { *to = 0.25f; });
+    toy.gain.unsafeGetTensorImpl()->bump_version();
+    const CheckpointAccess access(optimizer);
+    EXPECT_THAT(access.state({}).part.refusal, HasSubstr("parameters to reach the host"));
+    EXPECT_THAT(access.state({}).part.refusal, HasSubstr("parameters to reach the host"));
+    obstacle.open();
+    EXPECT_EQ(access.state({}).part.refusal, "");
+    EXPECT_EQ(optimizer.gather("gain", StateKind::kMaster).item<float>(), 0.25f);
+    optimizer.shutdown();
+  });
 }
 
 TEST_P(AHangingDevice, IsRefusedFromThenOnWithTheSameReason) {
