@@ -16,7 +16,8 @@ GpuSide::GpuSide(const ConnectSettings& settings) : settings_(settings) {
     if (libraries_) {
       standing_ = libraries_->standing();
     } else {
-      standing_ = {.trains_on_gpu = true, .missing = missing};
+      standing_.trains_on_gpu = true;
+      standing_.missing = missing;
     }
   }
 }

@@ -54,10 +54,10 @@ ZERO_SAME(CudaApi, get_device, cudaGetDevice);
 ZERO_SAME(CudaApi, set_device, cudaSetDevice);
 using Malloc = cudaError_t (*)(void**, size_t);  // overloaded in C++
 static_assert(same_shape<decltype(CudaApi::malloc), Malloc>);
-static_assert(static_cast<Malloc>(&cudaMalloc) != nullptr);
+[[maybe_unused]] constexpr Malloc kMalloc = &cudaMalloc;
 ZERO_SAME(CudaApi, free, cudaFree);
 static_assert(same_shape<decltype(CudaApi::malloc_host), Malloc>);
-static_assert(static_cast<Malloc>(&cudaMallocHost) != nullptr);
+[[maybe_unused]] constexpr Malloc kMallocHost = &cudaMallocHost;
 ZERO_SAME(CudaApi, free_host, cudaFreeHost);
 ZERO_SAME(CudaApi, device_get_pci_bus_id, cudaDeviceGetPCIBusId);
 ZERO_SAME(CudaApi, device_primary_ctx_get_state, cuDevicePrimaryCtxGetState);

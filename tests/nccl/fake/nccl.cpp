@@ -8,6 +8,7 @@
 
 #include "tests/nccl/fake/addresses.h"
 #include "tests/nccl/fake/apis.h"
+#include "tests/nccl/fake/memory.h"
 #include "tests/nccl/fake/streams.h"
 #include "tests/nccl/fake/weather.h"
 #include "tests/nccl/fake/world.h"
@@ -20,8 +21,6 @@ using nccl::kNcclInProgress;
 using nccl::NcclComm;
 using State = FakeComm::State;
 
-constexpr int kInvalidUsage = 5;
-
 std::mutex worlds_mutex;
 std::map<std::string, std::shared_ptr<World>>& worlds() {
   static auto& all = *new std::map<std::string, std::shared_ptr<World>>;
@@ -31,36 +30,6 @@ std::map<std::string, std::shared_ptr<World>>& worlds() {
 std::vector<std::unique_ptr<FakeComm>>& comms() {
   static auto& all = *new std::vector<std::unique_ptr<FakeComm>>;
   return all;
-}
-
-/// Memory of NCCL's own allocator, and what communicators were told of it.
-struct Told {
-  FakeComm* comm = nullptr;
-  const char* begin = nullptr;
-  std::size_t bytes = 0;
-  int times = 0;
-};
-struct Registry {
-  std::mutex mutex;
-  std::map<const char*, std::size_t> memory;
-  std::vector<std::unique_ptr<Told>> told;  // never freed, so that a use after the end is seen
-  std::map<std::int64_t, std::vector<Operation>> running;  // by number of the kernel
-  std::int64_t kernels = 0;
-
-  static Registry& get() {
-    static Registry& registry = *new Registry;
-    return registry;
-  }
-};
-
-bool was_told(const FakeComm& comm, const void* data, std::size_t bytes) {
-  Registry& registry = Registry::get();
-  const std::lock_guard lock(registry.mutex);
-  const auto* const begin = static_cast<const char*>(data);
-  return std::any_of(registry.told.begin(), registry.told.end(), [&](const auto& told) {
-    return told->times > 0 && told->comm == &comm && begin >= told->begin &&
-           begin + bytes <= told->begin + told->bytes;
-  });
 }
 
 struct Grouped {
@@ -75,11 +44,6 @@ struct Group {
 Group& group() {
   thread_local Group group;
   return group;
-}
-
-int broken(const std::string& rule) {
-  Weather::now().broke_rule(rule);
-  return kInvalidUsage;
 }
 
 int some_looks() {
@@ -139,32 +103,13 @@ int comm_init_rank_config(NcclComm* comm, int size, nccl::NcclUniqueId id, int r
 void launch(FakeComm& comm) {
   comm.stream->reserve(false);
   ++comm.running;
-  Registry& registry = Registry::get();
-  const std::lock_guard lock(registry.mutex);
-  const std::int64_t id = ++registry.kernels;
-  registry.running[id] = comm.launch;
+  const std::int64_t id = note_kernel(comm.launch);
   comm.stream->put([&comm, id, number = ++comm.kernels, operations = std::move(comm.launch)] {
     run_kernel(comm, operations, number);
-    Registry& registry = Registry::get();
-    const std::lock_guard lock(registry.mutex);
-    registry.running.erase(id);
+    forget_kernel(id);
   });
   comm.launch.clear();
   comm.state = State::kReady;
-}
-
-/// The caller has the registry.
-bool is_in_use(const Registry& registry, const char* begin, std::size_t bytes) {
-  const auto lies_in = [&](const void* data) {
-    const auto* const byte = static_cast<const char*>(data);
-    return byte >= begin && byte < begin + bytes;
-  };
-  for (const auto& [id, operations] : registry.running) {
-    for (const Operation& operation : operations) {
-      if (lies_in(operation.in) || lies_in(operation.out)) return true;
-    }
-  }
-  return false;
 }
 
 /// Goes on with what is under way; the communicator is locked.
@@ -208,18 +153,6 @@ int comm_finalize(NcclComm handle) {
   return kNcclInProgress;
 }
 
-/// The real one takes down by then what it needs to forget it.
-void expect_nothing_told(const FakeComm& comm) {
-  Registry& registry = Registry::get();
-  const std::lock_guard lock(registry.mutex);
-  for (const auto& told : registry.told) {
-    if (told->comm == &comm && told->times > 0) {
-      broken("a communicator ended that knew memory");
-      told->times = 0;
-    }
-  }
-}
-
 int comm_destroy(NcclComm handle) {
   FakeComm& comm = as_comm(handle);
   ZERO_FAKE_CALL("ncclCommDestroy", comm.rank);
@@ -252,75 +185,26 @@ int comm_abort(NcclComm handle) {
   return 0;
 }
 
-int mem_alloc(void** memory, std::size_t bytes) {
-  ZERO_FAKE_CALL("ncclMemAlloc", current_device());
-  if (const int error = fake_cuda().malloc(memory, bytes); error != 0) return error;
-  Registry& registry = Registry::get();
-  const std::lock_guard lock(registry.mutex);
-  registry.memory[static_cast<char*>(*memory)] = bytes;
-  return 0;
-}
-
-/// The real one waits for nothing.
-int mem_free(void* memory) {
-  ZERO_FAKE_CALL("ncclMemFree", current_device());
-  {
-    Registry& registry = Registry::get();
-    const std::lock_guard lock(registry.mutex);
-    const auto found = registry.memory.find(static_cast<char*>(memory));
-    if (found == registry.memory.end()) {
-      return broken("ncclMemFree of memory that is not from ncclMemAlloc");
-    }
-    if (is_in_use(registry, found->first, found->second)) {
-      return broken("ncclMemFree of memory that a kernel uses");
-    }
-    registry.memory.erase(found);
-  }
-  return fake_cuda().free(memory);
-}
-
-/// As the real one, which counts how often it was told of the same.
 int comm_register(NcclComm handle, void* memory, std::size_t bytes, void** told) {
   FakeComm& comm = as_comm(handle);
   ZERO_FAKE_CALL("ncclCommRegister", comm.rank);
   const Inside inside(comm);
-  const std::lock_guard comm_lock(comm.mutex);
+  const std::lock_guard lock(comm.mutex);
   if (comm.state != State::kReady) return broken("register while something is under way");
-  Registry& registry = Registry::get();
-  const std::lock_guard lock(registry.mutex);
-  const auto* const begin = static_cast<const char*>(memory);
-  const auto found = registry.memory.find(begin);
-  if (found == registry.memory.end() || found->second != bytes) {
-    return broken("register of what is not a whole memory from ncclMemAlloc");
-  }
-  for (const auto& old : registry.told) {
-    if (old->times == 0 || old->comm != &comm || old->begin != begin) continue;
-    ++old->times;
-    *told = old.get();
-    return 0;
-  }
-  registry.told.push_back(std::make_unique<Told>(Told{&comm, begin, bytes, 1}));
-  *told = registry.told.back().get();
-  return 0;
+  return tell(comm, memory, bytes, told);
 }
 
 int comm_deregister(NcclComm handle, void* told) {
   FakeComm& comm = as_comm(handle);
   ZERO_FAKE_CALL("ncclCommDeregister", comm.rank);
   const Inside inside(comm);
-  const std::lock_guard comm_lock(comm.mutex);
+  const std::lock_guard lock(comm.mutex);
   if (comm.state == State::kGone) return broken("deregister after a communicator's end");
   if (comm.state == State::kLaunching) return broken("deregister while something is launched");
   if (comm.state == State::kFinalizing || comm.state == State::kFinalized) {
     return broken("deregister after finalize");
   }
-  Registry& registry = Registry::get();
-  const std::lock_guard lock(registry.mutex);
-  auto& entry = *static_cast<Told*>(told);
-  if (entry.comm != &comm) return broken("deregister with another communicator");
-  if (entry.times == 0) return broken("deregister once too often");
-  --entry.times;
-  return 0;
+  return untell(comm, told);
 }
 
 const char* get_error_string(int) {
@@ -438,8 +322,8 @@ nccl::NcclApi fake_nccl() {
   api.comm_destroy = comm_destroy;
   api.comm_abort = comm_abort;
   api.comm_get_async_error = comm_get_async_error;
-  api.mem_alloc = mem_alloc;
-  api.mem_free = mem_free;
+  api.mem_alloc = fake_mem_alloc;
+  api.mem_free = fake_mem_free;
   api.comm_register = comm_register;
   api.comm_deregister = comm_deregister;
   api.get_error_string = get_error_string;
@@ -452,13 +336,6 @@ nccl::NcclApi fake_nccl() {
   api.broadcast = broadcast;
   api.reduce_scatter = reduce_scatter;
   return api;
-}
-
-bool is_registered(const void* memory) {
-  Registry& registry = Registry::get();
-  const std::lock_guard lock(registry.mutex);
-  return std::any_of(registry.told.begin(), registry.told.end(),
-                     [&](const auto& told) { return told->times > 0 && told->begin == memory; });
 }
 
 std::shared_ptr<const nccl::Apis> fake_apis() {
