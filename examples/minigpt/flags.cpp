@@ -185,6 +185,10 @@ void declare_sharding(CLI::App& app, Flags& flags) {
   app.add_flag("--defer-reduction", flags.defer_reduction,
                "Reduce after backward instead of during it")
       ->group(group);
+  app.add_option("--offload", flags.offload,
+                 "Where masters and moments lie: none (with the model) or host (its memory)")
+      ->check(CLI::IsMember({"none", "host"}))
+      ->group(group);
   app.add_option("--offload-dir", flags.offload_dir,
                  "Keep masters and moments in files in this folder, which must exist")
       ->group(group);

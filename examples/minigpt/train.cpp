@@ -71,13 +71,13 @@ zero::RuleOptions rule_of(const Flags& flags, double weight_decay) {
   return zero::AdamWOptions(flags.lr).betas({flags.beta1, flags.beta2}).weight_decay(weight_decay);
 }
 
-zero::Options optimizer_options(const Flags& flags, torch::Device device) {
+zero::Options optimizer_options(const Flags& flags) {
   zero::Options options;
   options.stage(flags.stage).clip_norm(flags.clip).checksum_every(flags.checksum_every);
   options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
   options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
   options.defer_reduction(flags.defer_reduction).ema(flags.ema);
-  if (!device.is_cpu()) options.offload(zero::Offload::kHost);
+  if (flags.offload == "host") options.offload(zero::Offload::kHost);
   if (!flags.offload_dir.empty()) options.offload(zero::Offload::kDisk(flags.offload_dir));
   if (flags.wire == "fp32") options.wire(torch::kFloat);
   if (flags.wire == "bf16") options.wire(torch::kBFloat16);
@@ -139,7 +139,7 @@ class Training {
         model_(make_model(flags, device, precision_.dtype)),
         observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
         optimizer_(*model_, rule_of(flags, flags.weight_decay),
-                   optimizer_options(flags, device).observer(observation_.observer()), comm),
+                   optimizer_options(flags).observer(observation_.observer()), comm),
         rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
         checkpoints_(flags, optimizer_, *comm, data_.training.count(),

@@ -47,6 +47,9 @@ class BucketReduction {
   /// written again.
   virtual void before_backward() {}
 
+  /// On the thread that trains, when all that was packed is known to have been read: lets go of it.
+  virtual void let_go() noexcept {}
+
   /// Makes the bucket's gradients ready for pack(): dense, in row-major order. Takes memory only
   /// where they are not.
   virtual void prepare(std::int32_t bucket, std::vector<Contribution>& by_parameter,

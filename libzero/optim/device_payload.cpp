@@ -60,8 +60,11 @@ class DirectPayload final : public DevicePayload {
         ->wait();
   }
 
+  /// In place: then what is sent and what is received lie in memory of one kind, registered or not.
   void all_gather(const at::Tensor& in, const at::Tensor& out, std::string_view label) override {
-    comm_.all_gather(const_buffer_of(in), buffer_of(out), label)->wait();
+    const at::Tensor own = out.narrow(0, comm_.rank() * in.numel(), in.numel());
+    if (own.data_ptr() != in.data_ptr()) own.copy_(in, /*non_blocking=*/true);
+    comm_.all_gather(const_buffer_of(own), buffer_of(out), label)->wait();
   }
 
  private:

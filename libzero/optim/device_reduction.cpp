@@ -40,7 +40,14 @@ DeviceReduction::~DeviceReduction() {
   for (Held& held : held_) keep_for_good(std::move(held.tensors));
 }
 
-void DeviceReduction::let_go(Held& held, std::int32_t bucket) {
+void DeviceReduction::let_go() noexcept {
+  for (Held& held : held_) {
+    held.tensors.clear();
+    held.is_recorded = false;
+  }
+}
+
+void DeviceReduction::await(Held& held, std::int32_t bucket) {
   if (held.tensors.empty()) return;
   if (held.is_recorded) {
     wait_for(held.read, lane_.limit(), "gradients to be read before those of " + name(bucket));
@@ -56,7 +63,7 @@ void DeviceReduction::prepare(std::int32_t bucket, std::vector<Contribution>& by
   const at::NoGradGuard no_grad;
   const c10::StreamGuard on_stream(lane_.stream());
   Held& held = held_[next_held_];
-  let_go(held, bucket);
+  await(held, bucket);
   marks_.block(bucket, lane_.stream());
   for (const std::int32_t p : layout_.buckets()[static_cast<std::size_t>(bucket)].parameters) {
     at::Tensor& gradient = by_parameter[static_cast<std::size_t>(p)].gradient;

@@ -31,6 +31,7 @@ class DeviceReduction final : public BucketReduction {
 
   void note_stream(std::int32_t bucket) override { marks_.note(bucket); }
   void before_backward() override;
+  void let_go() noexcept override;
   void prepare(std::int32_t bucket, std::vector<Contribution>& by_parameter,
                bool zero_after) override;
   void pack(std::int32_t bucket, const BucketPiece& piece, std::vector<Contribution>& by_parameter,
@@ -46,7 +47,7 @@ class DeviceReduction final : public BucketReduction {
     c10::Event read;
     bool is_recorded = false;  // false after a failure, too
   };
-  void let_go(Held& held, std::int32_t bucket);
+  void await(Held& held, std::int32_t bucket);
   void copy_run(const StagedRun& run, Contribution& from, const at::Tensor& to, bool zero_after);
 
   const Layout& layout_;

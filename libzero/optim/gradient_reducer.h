@@ -75,6 +75,8 @@ class GradientReducer {
   void reinstate_hooks() const;
 
   const BucketReduction& reduction() const noexcept { return *reduction_; }
+  /// See BucketReduction::let_go().
+  void let_go() noexcept { reduction_->let_go(); }
 
   /// Of sums that calls with `hold` needed.
   std::int64_t local_bytes() const { return sums_.bytes(); }

@@ -101,7 +101,8 @@ void Optimizer::Impl::sum_on_device(StepVote& vote) {
                blocks.narrow(0, at, (segment.numel + kNormBlock - 1) / kNormBlock));
     }
   }
-  const std::vector<GroupSquares>& sums = norm.end();
+  const std::vector<GroupSquares>& sums = norm.end();  // the lane has done all that it was given
+  reducer_->let_go();
   vote.sum_of_squares = sums[0].sum;
   vote.finite = sums[0].finite;
   std::copy(sums.begin() + 1, sums.end(), group_squares_.begin());

@@ -16,8 +16,11 @@
 #include "libzero/kernels/block_norm.h"
 #include "libzero/kernels/cast.h"
 #include "libzero/kernels/cuda/step_body.h"
+#include "libzero/kernels/ema.h"
+#include "libzero/kernels/sgd.h"
 #include "libzero/kernels/sum.h"
 #include "libzero/optim/decision.h"
+#include "libzero/optim/exact_sum.h"
 #include "tests/nccl/around.h"
 #include "tests/nccl/fake/apis.h"
 #include "tests/nccl/fake/streams.h"
@@ -213,6 +216,125 @@ TEST(NcclKernels, AdamWHasTheBitsOfTheCpuForAllTypesAndSpecialValues) {
       EXPECT_EQ(cpu.copy, gpu.copy);
     }
   }
+}
+
+/// As in_clipped_runs() does it for the CPU's kernels.
+std::vector<float> bounded(std::vector<float> gradient, float factor, float limit) {
+  for (float& value : gradient) {
+    value *= factor;
+    value = value > limit ? limit : value < -limit ? -limit : value;
+  }
+  return gradient;
+}
+
+TEST(NcclKernels, AdamWBoundsGradientsAndNeedsNoAlignment) {
+  const AdamWConstants constants = adamw_constants({}, 3);
+  cuda::StepState state;
+  state.apply = 1;
+  state.gradient_factor = 0.5f;
+  for (const std::size_t skip :
+       {0u, 1u, 4u}) {  // elements at the beginning, so that fours do not fit
+    std::vector<float> values;
+    State cpu = special_state(values);
+    State gpu = cpu;
+    const std::vector<float> clipped = bounded(values, 0.5f, 0.25f);
+    const auto n = static_cast<std::int64_t>(values.size() - skip);
+    adamw_step(constants, {clipped.data() + skip, DType::kFloat32, 1.0f, cpu.p.data() + skip,
+                           cpu.m.data() + skip, cpu.v.data() + skip, cpu.copy.data() + skip,
+                           DType::kBFloat16, n});
+    cuda::AdamWStep args{&state,
+                         &constants,
+                         values.data() + skip,
+                         DType::kFloat32,
+                         gpu.p.data() + skip,
+                         gpu.m.data() + skip,
+                         gpu.v.data() + skip,
+                         gpu.copy.data() + skip,
+                         DType::kBFloat16,
+                         n};
+    args.value_limit = 0.25f;
+    launch(fake_kernels().adamw, args);
+    expect_same(cpu.p, gpu.p, "master");
+    expect_same(cpu.m, gpu.m, "exp_avg");
+    expect_same(cpu.v, gpu.v, "exp_avg_sq");
+    EXPECT_EQ(cpu.copy, gpu.copy);
+  }
+}
+
+TEST(NcclKernels, SGDHasTheBitsOfTheCpuForAllTypesAndSpecialValues) {
+  for (const DType copy_dtype : kFloats) {
+    for (const bool has_buffer : {false, true}) {
+      for (const float limit : {0.0f, 0.25f}) {
+        const SGDConstants constants =
+            sgd_constants({0.1, has_buffer ? 0.9 : 0.0, 0.01, has_buffer});
+        std::vector<float> values;
+        State cpu = special_state(values);
+        State gpu = cpu;
+        const bool has_copy = copy_dtype != DType::kFloat32;
+        const auto n = static_cast<std::int64_t>(values.size());
+        const std::vector<float> gradient = limit > 0 ? bounded(values, 0.37f, limit) : values;
+        sgd_step(constants, {gradient.data(), DType::kFloat32, limit > 0 ? 1.0f : 0.37f,
+                             cpu.p.data(), has_buffer ? cpu.m.data() : nullptr,
+                             has_copy ? cpu.copy.data() : nullptr, copy_dtype, n});
+        cuda::StepState state;
+        state.apply = 1;
+        state.gradient_factor = 0.37f;
+        launch(fake_kernels().sgd,
+               cuda::SGDStep{&state, &constants, values.data(), DType::kFloat32, gpu.p.data(),
+                             has_buffer ? gpu.m.data() : nullptr,
+                             has_copy ? gpu.copy.data() : nullptr, copy_dtype, n, limit});
+        expect_same(cpu.p, gpu.p, "master");
+        expect_same(cpu.m, gpu.m, "momentum_buffer");
+        EXPECT_EQ(cpu.copy, gpu.copy);
+      }
+    }
+  }
+}
+
+TEST(NcclKernels, TheAverageHasTheBitsOfTheCpu) {
+  std::vector<float> values;
+  const State state = special_state(values);
+  std::vector<float> cpu = state.p, gpu = state.p;
+  ema_step(0.001f, values.data(), cpu.data(), static_cast<std::int64_t>(values.size()));
+  cuda::StepState step;
+  const cuda::Average args{&step, 0.001f, values.data(), gpu.data(),
+                           static_cast<std::int64_t>(values.size())};
+  launch(fake_kernels().average, args);
+  EXPECT_EQ(std::memcmp(gpu.data(), state.p.data(), gpu.size() * 4), 0) << "not applied";
+  step.apply = 1;
+  launch(fake_kernels().average, args);
+  expect_same(cpu, gpu, "average");
+}
+
+RC_GTEST_PROP(NcclKernels, SumExactlyIsTheExactSumAndCountsWhatIsNotFinite, ()) {
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const auto count = *rc::gen::inRange<std::size_t>(0, 300);
+  std::mt19937_64 random(seed);
+  std::vector<double> sums(count);
+  for (double& sum : sums) {
+    float block[kNormBlock];
+    for (float& value : block) {
+      value = std::ldexp(static_cast<float>(random() >> 40) * 0x1p-24f,
+                         static_cast<int>(random() % 270) - 148);
+    }
+    sum = block_sum_of_squares(block, kNormBlock);
+  }
+  ExactSum expected;
+  expected.add(sums);
+  const std::size_t infinite = count == 0 ? 0 : random() % 3;
+  for (std::size_t i = 0; i < infinite; ++i)
+    sums.push_back(i == 0 ? std::numeric_limits<double>::infinity() : std::nan(""));
+  std::vector<std::int64_t> words(kExactWords + 1, 0);
+  const auto half = static_cast<std::int64_t>(sums.size() / 2);
+  launch(fake_kernels().sum_exactly, cuda::SumExactly{sums.data(), half, words.data()});
+  launch(fake_kernels().sum_exactly,
+         cuda::SumExactly{sums.data() + half, static_cast<std::int64_t>(sums.size()) - half,
+                          words.data()});
+  RC_ASSERT(words[kExactWords] == static_cast<std::int64_t>(infinite));
+  ExactSum sum;
+  sum.merge({words.data(), static_cast<std::size_t>(kExactWords)});
+  RC_ASSERT(sum.value() == expected.value());
+  RC_ASSERT(std::equal(sum.words().begin(), sum.words().end(), expected.words().begin()));
 }
 
 TEST(NcclKernels, AStepThatIsNotAppliedWritesNothing) {
