@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "libzero/collective/testing": COLLECTIVE,
     "libzero/offload": CORE,
     "libzero/estimate": CORE | {"libzero/layout", "libzero/kernels", "libzero/offload", "libzero/optim"},
-    "libzero/optim": COLLECTIVE | {"libzero/offload", "checkpoint", "checkpoint/ranks", "checkpoint/tools"},
+    "libzero/optim": COLLECTIVE | {"libzero/kernels/cuda", "libzero/offload", "checkpoint", "checkpoint/ranks", "checkpoint/tools"},
     "libzero/observe": CORE | {"libzero/layout", "libzero/optim"},
     "libzero/train": COLLECTIVE | {"libzero/optim", "checkpoint", "checkpoint/ranks"},
     "checkpoint": {"libzero/base", "libzero/layout"},
