@@ -35,10 +35,11 @@ struct ConnectOptions {
 };
 
 /// Resolves the topology and backend, meets the other ranks and returns this rank's communicator.
-/// Throws ContractError for a bad environment, if ranks of different hosts ask for shm or if two
-/// ranks that ask for nccl have the same GPU, Unavailable for a backend that this build or machine
-/// lacks, IoError if this rank must serve the store and cannot listen or if there is not enough
-/// memory to share, CommError naming the ranks that did not come in time.
+/// Throws ContractError for a bad environment, if ranks of different hosts ask for shm or if
+/// ranks that ask for nccl cannot have it together (one GPU for two, different NCCLs), Unavailable
+/// for a backend that this build or machine lacks, IoError if this rank must serve the store and
+/// cannot listen or if there is not enough memory to share, CommError naming the ranks that did not
+/// come in time.
 ///
 /// ZERO_NCCL_LIBRARY and ZERO_CUDART_LIBRARY name libraries to take instead of libnccl.so.2 and
 /// libcudart.so; libzero's kernels for GPUs are looked for like a plug-in.

@@ -61,7 +61,8 @@ std::string BackendPlan::text() const {
   std::string text = "gloo";
   if (shm) text = gloo ? "shm, else gloo" : "shm";
   if (self) text = "self";
-  return nccl ? "nccl beside " + text : text;
+  if (nccl) return "nccl beside " + text;
+  return nccl_if_all_can ? text + ", nccl on GPUs" : text;
 }
 
 ConnectSettings resolve_settings(const ConnectOptions& options) {

@@ -6,6 +6,7 @@
 
 #include "backends/nccl/nccl.h"
 #include "libzero/base/error.h"
+#include "libzero/base/machine.h"
 #include "libzero/collective/plugin_search.h"
 
 namespace zero {
@@ -78,7 +79,7 @@ GpuStanding GpuLibraries::standing() const {
   const int error =
       apis_->cuda.device_get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), device_);
   if (error == nccl::kCudaSuccess) {
-    standing.gpu = machine_identity() + "/" + bus.data();
+    standing.gpu = machine_id() + "/" + bus.data();
     return standing;
   }
   apis_->cuda.get_last_error();  // it stays until somebody asks for it

@@ -1,10 +1,6 @@
 #include "backends/gpu_standing.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <vector>
 
@@ -75,15 +71,6 @@ std::string problem_of(const std::vector<GpuStanding>& all) {
 }
 
 }  // namespace
-
-std::string machine_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  if (file >> id) return id;
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 void show_standing(KeyValueStore& store, int rank, const GpuStanding& standing) {
   store.set(key_of(rank), text_of(standing));

@@ -19,9 +19,6 @@ struct GpuStanding {
   int nccl_version = 0;
 };
 
-/// The same for the processes of one machine only, containers or not.
-std::string machine_identity();
-
 /// Shows it to the other ranks: before the roll is called, so that it is there afterwards.
 void show_standing(KeyValueStore& store, int rank, const GpuStanding& standing);
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libzero/optim/state_kind.h"
+#include "libzero/estimate/memory_estimate.h"
 
 namespace zero::cli {
 

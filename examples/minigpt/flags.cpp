@@ -191,6 +191,7 @@ void declare_sharding(CLI::App& app, Flags& flags) {
       ->group(group);
   app.add_option("--offload-dir", flags.offload_dir,
                  "Keep masters and moments in files in this folder, which must exist")
+      ->excludes("--offload")
       ->group(group);
   app.add_option("--checksum-every", flags.checksum_every,
                  "Steps after which all ranks compare their parameters; 0: never")

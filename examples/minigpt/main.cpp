@@ -46,11 +46,26 @@ zero::ConnectOptions connect_options(const zero::Topology& topology, torch::Devi
   return options;
 }
 
+/// The others wait for this rank, which cannot train: they hear why.
+torch::Device device_of(const minigpt::Flags& flags, const zero::Topology& topology) {
+  try {
+    return zero::choose_device(flags.device, topology.local_rank);
+  } catch (const std::exception& error) {
+    if (topology.size > 1) {
+      try {
+        zero::connect({.topology = topology})->abort(minigpt::text_of(error));
+      } catch (const zero::Error&) {  // they have gone, or want a backend that is not here
+      }
+    }
+    throw;
+  }
+}
+
 int run(int argc, char** argv) {
   const zero::Topology topology = zero::topology_from(zero::process_environment());
   const minigpt::ParsedFlags parsed = minigpt::parse_flags(argc, argv, topology.size);
   if (parsed.exit_code >= 0) return end_without_training(parsed, topology);
-  const torch::Device device = zero::choose_device(parsed.flags.device, topology.local_rank);
+  const torch::Device device = device_of(parsed.flags, topology);
   const auto comm = zero::connect(connect_options(topology, device));
   try {
     minigpt::train(parsed.flags, device, comm);

@@ -20,10 +20,11 @@ void add_folders_of_variable(const std::string& path, std::vector<fs::path>& fol
   }
 }
 
-/// Where the program's own shared libraries are looked for: LD_LIBRARY_PATH, its RUNPATH, the
-/// system's. A program linked in, or against, a build folder has that folder's in its RUNPATH.
-void add_folders_of_linker(std::vector<fs::path>& folders) {
-  void* const program = ::dlopen(nullptr, RTLD_LAZY);
+/// Where the shared libraries of a loaded object (null: of the program) are looked for:
+/// LD_LIBRARY_PATH, its RUNPATH, the system's. One linked in, or against, a build folder has that
+/// folder's in its RUNPATH.
+void add_folders_of_linker(const char* object, std::vector<fs::path>& folders) {
+  void* const program = ::dlopen(object, object == nullptr ? RTLD_LAZY : RTLD_LAZY | RTLD_NOLOAD);
   Dl_serinfo sizes{};
   if (program == nullptr || ::dlinfo(program, RTLD_DI_SERINFOSIZE, &sizes) != 0) return;
   std::vector<std::max_align_t> room(sizes.dls_size / sizeof(std::max_align_t) + 1);
@@ -47,7 +48,10 @@ std::vector<std::string> plugin_candidates(const std::string& name) {
     folders.push_back(program.parent_path().parent_path() / "lib");
   }
   folders.emplace_back(ZERO_INSTALL_LIBDIR);
-  add_folders_of_linker(folders);
+  add_folders_of_linker(nullptr, folders);
+  Dl_info own{};  // libzero may be part of a library that a program without such a RUNPATH loads
+  if (::dladdr(reinterpret_cast<const void*>(&plugin_candidates), &own) != 0)
+    add_folders_of_linker(own.dli_fname, folders);
   std::vector<std::string> candidates;
   for (const fs::path& folder : folders) {
     const std::string candidate = (folder / ("libzero_" + name + ".so")).string();

@@ -13,6 +13,7 @@
 #include "libzero/optim/device_norm.h"
 #include "libzero/optim/device_payload.h"
 #include "libzero/optim/device_state.h"
+#include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 
@@ -29,6 +30,11 @@ struct DeviceHome {
         payload(make_device_payload(comm, lane, largest)),
         norm(lane, sums) {}
 
+  /// Memory that a hanging GPU may still use is never freed.
+  ~DeviceHome() {
+    if (!lane.comes_to_rest()) keep_for_good({staging, state.memory()});
+  }
+
   /// Collective: tells the communicator of the memory that payload travels in.
   void register_staging(Collective& comm) {
     if (comm.size() > 1 && comm.takes_device_memory())
@@ -36,7 +42,7 @@ struct DeviceHome {
           comm.register_memory(staging.data_ptr(), static_cast<std::int64_t>(staging.nbytes()));
   }
 
-  DeviceLane lane;  // the last to go: it waits for what the others began
+  DeviceLane lane;
   DeviceState state;
   at::Tensor staging;  ///< 1-D, uint8: what travels.
   std::shared_ptr<void> registration;

@@ -25,10 +25,6 @@ DeviceLane::DeviceLane(c10::Device device, std::shared_ptr<const cuda::KernelApi
   check(kernels_->load(), "all, to be loaded");
 }
 
-DeviceLane::~DeviceLane() {
-  comes_to_rest(stream_, limit_);
-}
-
 c10::Stream DeviceLane::present_stream() const {
   return c10::impl::VirtualGuardImpl(device().type()).getStream(device());
 }
@@ -52,7 +48,25 @@ void DeviceLane::lead_present() {
 }
 
 void DeviceLane::synchronize(std::string_view what) const {
-  wait_for(stream_, limit_, what);
+  try {
+    wait_for(stream_, limit_, what);
+  } catch (const CommError&) {
+    hangs_ = true;
+    throw;
+  }
+}
+
+void DeviceLane::await(const c10::Event& event, std::string_view what) const {
+  try {
+    wait_for(event, limit_, what);
+  } catch (const CommError&) {
+    hangs_ = true;
+    throw;
+  }
+}
+
+bool DeviceLane::comes_to_rest() const noexcept {
+  return zero::comes_to_rest(stream_, hangs_ ? std::chrono::milliseconds(0) : limit_);
 }
 
 at::Tensor DeviceLane::allocate(std::int64_t bytes) const {

@@ -7,6 +7,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -24,7 +25,6 @@ class DeviceLane {
   /// `limit`: how long the host waits for the GPU before it gives up.
   DeviceLane(c10::Device device, std::shared_ptr<const cuda::KernelApi> kernels,
              std::chrono::milliseconds limit);
-  ~DeviceLane();
   DeviceLane(const DeviceLane&) = delete;
   DeviceLane& operator=(const DeviceLane&) = delete;
 
@@ -33,7 +33,6 @@ class DeviceLane {
   /// As kernels and communicators know it.
   cuda::Stream native() const noexcept { return native_; }
   const cuda::KernelApi& kernels() const noexcept { return *kernels_; }
-  std::chrono::milliseconds limit() const noexcept { return limit_; }
 
   /// Throws Error naming the kernel and the device where a launch was refused.
   void check(int error, std::string_view kernel) const;
@@ -47,6 +46,11 @@ class DeviceLane {
   /// Waits until the stream has done what it was given so far. Throws CommError after the limit,
   /// naming `what`, and what LibTorch throws where the device fails.
   void synchronize(std::string_view what) const;
+  /// The same for what came before the event's record().
+  void await(const c10::Event& event, std::string_view what) const;
+  /// For destructors: true once the stream touches no memory any more; false where it has not come
+  /// to that within the limit, or at once where a wait has been in vain.
+  bool comes_to_rest() const noexcept;
 
   /// 1-D, uint8, zeros, of the stream's own memory. Throws LibTorch's error where there is no room.
   at::Tensor allocate(std::int64_t bytes) const;
@@ -58,8 +62,9 @@ class DeviceLane {
   const std::chrono::milliseconds limit_;
   const c10::Stream stream_;
   const cuda::Stream native_;
-  c10::Event given_;  // on the present stream
-  c10::Event done_;   // on the stream
+  mutable std::atomic<bool> hangs_ = false;  // a wait was in vain
+  c10::Event given_;                         // on the present stream
+  c10::Event done_;                          // on the stream
 };
 
 /// `given`, or for CUDA those of libzero_cuda_kernels.so. Throws Unavailable saying what is

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "libzero/kernels/block_norm.h"
-#include "libzero/optim/device_wait.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/pinned_memory.h"
 
@@ -48,12 +47,11 @@ class AlonePayload final : public DevicePayload {
 /// The communicator reads and writes the GPU's memory.
 class DirectPayload final : public DevicePayload {
  public:
-  DirectPayload(Collective& comm, DeviceLane& lane) : comm_(comm) {
-    comm_.follow_stream(lane.native());
-  }
+  DirectPayload(Collective& comm, DeviceLane& lane) : comm_(comm), lane_(lane) {}
 
   void reduce_scatter(const at::Tensor& in, const at::Tensor& out, bool accumulate,
                       const at::Tensor& block_squares, std::string_view label) override {
+    follow();
     comm_
         .reduce_scatter(const_buffer_of(in), buffer_of(out),
                         {accumulate, nullptr, label, block_squares.data_ptr<double>()})
@@ -64,11 +62,16 @@ class DirectPayload final : public DevicePayload {
   void all_gather(const at::Tensor& in, const at::Tensor& out, std::string_view label) override {
     const at::Tensor own = out.narrow(0, comm_.rank() * in.numel(), in.numel());
     if (own.data_ptr() != in.data_ptr()) own.copy_(in, /*non_blocking=*/true);
+    follow();
     comm_.all_gather(const_buffer_of(own), buffer_of(out), label)->wait();
   }
 
  private:
+  /// For each call: another optimizer, rebuild()'s, may have used the communicator meanwhile.
+  void follow() { comm_.follow_stream(lane_.native()); }
+
   Collective& comm_;
+  DeviceLane& lane_;
 };
 
 /// Through pinned memory of the host. Calls have ended when they return.
@@ -123,7 +126,7 @@ class StagedPayload final : public DevicePayload {
 
   void wait(std::string_view what, std::string_view label) {
     moved_.record(lane_.stream());
-    wait_for(moved_, lane_.limit(), std::string(what) + " [" + std::string(label) + "]");
+    lane_.await(moved_, std::string(what) + " [" + std::string(label) + "]");
   }
 
   Collective& comm_;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "libzero/kernels/block_norm.h"
-#include "libzero/optim/device_wait.h"
 #include "libzero/optim/pinned_memory.h"
 
 namespace zero {
@@ -36,7 +35,7 @@ void DeviceReduction::before_backward() {
 }
 
 DeviceReduction::~DeviceReduction() {
-  if (comes_to_rest(lane_.stream(), lane_.limit())) return;
+  if (lane_.comes_to_rest()) return;
   for (Held& held : held_) keep_for_good(std::move(held.tensors));
 }
 
@@ -50,7 +49,7 @@ void DeviceReduction::let_go() noexcept {
 void DeviceReduction::await(Held& held, std::int32_t bucket) {
   if (held.tensors.empty()) return;
   if (held.is_recorded) {
-    wait_for(held.read, lane_.limit(), "gradients to be read before those of " + name(bucket));
+    lane_.await(held.read, "gradients to be read before those of " + name(bucket));
   } else {
     lane_.synchronize("gradients to be read before those of " + name(bucket));
   }

@@ -67,7 +67,8 @@ DeviceState::DeviceState(DeviceLane& lane, const Layout& layout,
   Cutter counter;
   cut(counter);
   bytes_ = counter.used();
-  Cutter cutter(lane.allocate(bytes_));
+  memory_ = lane.allocate(bytes_);
+  Cutter cutter(memory_);
   cut(cutter);
 }
 

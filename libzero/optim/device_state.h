@@ -51,6 +51,8 @@ class DeviceState final : public DistantState {
   /// Adds what lies here to the report, elements of parameters apart from holes and padding.
   void add_to(MemoryReport& report) const;
   std::int64_t bytes() const noexcept { return bytes_; }
+  /// That all arrays are parts of.
+  const at::Tensor& memory() const noexcept { return memory_; }
 
  private:
   const at::Tensor& tensor(std::int32_t bucket, OffloadedArray array) const;
@@ -60,6 +62,7 @@ class DeviceState final : public DistantState {
   DeviceLane& lane_;
   const std::vector<BucketState>& states_;
   std::vector<Arrays> arrays_;  // by bucket
+  at::Tensor memory_;
   std::int64_t bytes_ = 0;
 };
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "libzero/optim/device_runs.h"
-#include "libzero/optim/device_wait.h"
 #include "libzero/optim/pinned_memory.h"
 
 namespace zero {
@@ -57,7 +56,7 @@ void DeviceUpdate::upload(std::span<const std::byte> constants, float gradient_f
     step_on_host_ = pinned_tensor({bytes}, at::kByte, "the constants of a step");
     step_ = lane_.allocate(bytes);
   } else {
-    wait_for(uploaded_, lane_.limit(), "the constants of the step before");
+    lane_.await(uploaded_, "the constants of the step before");
   }
   auto* const host = step_on_host_.data_ptr<std::uint8_t>();
   std::memcpy(host, states.data(), static_cast<std::size_t>(state_bytes));

@@ -12,7 +12,7 @@ LossBox::Slot& LossBox::next_slot(c10::Device device) {
   if (used_ == slots_.size()) {
     slots_.push_back({0, pinned_tensor({1}, at::kDouble, "a loss"), c10::Event(device.type())});
   }
-  return slots_[used_++];
+  return slots_[used_];
 }
 
 void LossBox::put(std::size_t call, const at::Tensor& loss) {
@@ -21,6 +21,7 @@ void LossBox::put(std::size_t call, const at::Tensor& loss) {
   slot.call = call;
   slot.value.copy_(loss.detach().to(at::kDouble).view({1}), /*non_blocking=*/true);
   slot.arrived.record(c10::impl::VirtualGuardImpl(loss.device().type()).getStream(loss.device()));
+  ++used_;
 }
 
 void LossBox::take(std::vector<BackwardCall>& calls) {

@@ -33,7 +33,9 @@ struct MemoryReport {
 
   // Where the model lies on a GPU:
   std::int64_t host_image = 0;  ///< The trainable parameters once more, in host memory.
-  std::int64_t landing = 0;  ///< Gradients on their way to the host: two buckets, in host memory.
+  /// In host memory: gradients on their way there, two buckets; where state lies on the GPU,
+  /// payload of a backend that wants it in host memory.
+  std::int64_t landing = 0;
   /// What of total() lies in the GPU's memory; the rest lies in the host's.
   std::int64_t on_device = 0;
 

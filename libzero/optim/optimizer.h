@@ -68,8 +68,8 @@ struct ShardView {
 /// shape, dtype, device or requires_grad backward(), step() and whatever else needs them throw
 /// ContractError naming the parameter, step() on every rank, until rebuild() was called.
 ///
-/// The model may lie on a GPU, all of it on one, with Options::offload on the host or a disk
-/// (docs/gpu.md): what is handed out, gather()'s tensors for one, lies in host memory.
+/// The model may lie on a GPU, all of it on one (docs/gpu.md): state lies there, too, or where
+/// Options::offload says. What is handed out, gather()'s tensors for one, lies in host memory.
 ///
 /// Errors. ContractError: nothing was changed, but the gradients of the present window are dropped
 /// where the ranks disagreed. CommError: the optimizer is dead; every later call but those that
@@ -193,7 +193,8 @@ class Optimizer : public torch::optim::Optimizer {
   /// float32 parameters, which are their own masters, must be alike on all ranks: a difference that
   /// is found afterwards ends the optimizer. ContractError in the middle of a window, if models or
   /// options differ between ranks, naming the first parameter that does, and for what the
-  /// constructor refuses, models on a GPU among it. CommError kills the optimizer.
+  /// constructor refuses, models on a GPU whose state lies elsewhere among it. CommError kills the
+  /// optimizer.
   RebuildReport rebuild(const torch::nn::Module& model, const RebuildOptions& options = {});
 
   /// The same for tensors that no module owns.

@@ -4,6 +4,7 @@
 #include "libzero/kernels/block_norm.h"
 #include "libzero/optim/device_reduction.h"
 #include "libzero/optim/device_update.h"
+#include "libzero/optim/device_wait.h"
 #include "libzero/optim/host_reduction.h"
 #include "libzero/optim/host_update.h"
 #include "libzero/optim/optimizer_impl.h"
@@ -79,6 +80,11 @@ std::unique_ptr<BucketReduction> Optimizer::Impl::make_reduction() {
   return std::make_unique<DeviceReduction>(layout_, table_, states_, home_->state, home_->lane,
                                            *home_->payload, home_->staging, clock_, std::move(wire),
                                            comm_->size());
+}
+
+void Optimizer::Impl::await_device() const {
+  if (image_) return;  // it waits for what it needs
+  wait_for(model().device, options_.device_timeout(), "what it was given so far");
 }
 
 DistantState* Optimizer::Impl::distant() const noexcept {

@@ -227,9 +227,9 @@ void Optimizer::Impl::backward(const at::Tensor& loss, std::int64_t weight) {
   // The mean over no token is no number: a call without weight must not bring it in.
   const bool hold = *no_sync_depth_ > 0;
   const bool is_known = weight == 0 || loss.is_cpu();
+  if (!is_known) losses_.put(calls_.size(), loss);
   calls_.push_back({weight > 0 && is_known ? loss.item<double>() : 0.0, weight,
                     /*reduced=*/!hold});
-  if (!is_known) losses_.put(calls_.size() - 1, loss);
   run_autograd(loss, weight, hold);
   begin_forward();
   guarded(kNothingChanged, [this] { matched([this] { queue_.rethrow_if_failed(); }); });
@@ -289,6 +289,7 @@ void Optimizer::Impl::refresh_masters() {
   }
   guarded(kNothingChanged, [&] {
     queue_.drain();
+    await_device();
     if (image_) image_->download();
     broadcast_from_rank_0(*comm_, owners);
     if (image_) image_->upload_all();
@@ -309,6 +310,7 @@ at::Tensor Optimizer::Impl::gather(const std::string& name, StateKind kind) {
   std::optional<double> scale = 1;
   at::Tensor result = guarded(kNothingChanged, [&] {
     queue_.drain();
+    await_device();
     if (image_) image_->download_changed();
     if (kind == StateKind::kGradient) scale = present_gradient_scale();
     return state_access_.gather(name, kind);
@@ -336,7 +338,13 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   require_alive();
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
   require_same_shapes();
-  if (!image_) return state_access_.for_each_shard(kind, visit);
+  if (!image_) {
+    guarded(kNothingChanged, [this] {
+      await_device();
+      if (home_) home_->lane.synchronize("state on the GPU that is to be read");
+    });
+    return state_access_.for_each_shard(kind, visit);
+  }
   guarded(kNothingChanged, [this] {
     image_->download_changed();
     image_->begin_update();

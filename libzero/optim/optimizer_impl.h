@@ -138,6 +138,7 @@ class Optimizer::Impl {
   void require_same_shapes() const;
   void tell_observer() const;
   StepVote make_vote();
+  StepVote sound_vote();
   void wait_for_reductions();
   StepTally gather_votes(const StepVote& mine);
   void wait_for_gathers();
@@ -181,6 +182,9 @@ class Optimizer::Impl {
                                         std::size_t groups, Content content);
   std::unique_ptr<ParameterUpdate> make_update();
   std::unique_ptr<BucketReduction> make_reduction();
+  /// Waits until a GPU has done what the present stream was given so far: LibTorch's own waits have
+  /// no end.
+  void await_device() const;
   DistantState* distant() const noexcept;  ///< Null: all state lies in states_.
   void sum_on_device(StepVote& vote);
   void add_unaligned_groups();

@@ -167,6 +167,7 @@ void Optimizer::Impl::succeed(Impl& before, Optimizer& face, Successor& rest) {
   bool is_equal = false;
   try {
     tell_observer();  // spans of other buckets come now
+    if (home_) home_->register_staging(*comm_);
     synchronize(rest);
     is_equal = are_equal_on_ranks(hash_of_parameters(table_), *checkpoint_comm_);
   } catch (const std::exception& error) {  // of whatever type: some of the model is changed

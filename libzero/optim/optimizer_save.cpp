@@ -23,6 +23,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
               std::to_string(calls_.size()) + " backward calls since the last step";
   }
   try {
+    await_device();
     if (image_ && refusal.empty() && first_reshaped(model()).empty()) image_->download_changed();
   } catch (const std::exception& error) {  // the other ranks wait for this one
     refusal = error.what();

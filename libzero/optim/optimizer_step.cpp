@@ -76,6 +76,18 @@ StepVote Optimizer::Impl::make_vote() {
   return vote;
 }
 
+/// A GPU that fails on one rank ends the optimizer on all.
+StepVote Optimizer::Impl::sound_vote() {
+  try {
+    return make_vote();
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (!home_) throw;
+    die(kNothingChanged, error.what());
+  }
+}
+
 void Optimizer::Impl::sum_in_memory(StepVote& vote) {
   for (const BucketState& state : states_) {
     const std::vector<double>& sums = state.block_sums;
@@ -176,7 +188,7 @@ StepTally Optimizer::Impl::vote(const std::vector<OptionValues>& groups, std::st
   label_.add(static_cast<std::int64_t>(calls_.size())).add(" backward calls");
   return guarded(kNothingChanged, [&] {
     wait_for_reductions();
-    StepVote mine = make_vote();
+    StepVote mine = sound_vote();
     mine.options = hash_of(groups);
     if (!fault.empty()) mine.soundness = Soundness::kRefused;
     const StepTally tally = gather_votes(mine);
@@ -291,6 +303,7 @@ void Optimizer::Impl::compare_replicas(std::int64_t step, const char* when) {
   if (!replicas_.is_due(step)) return;
   std::string difference;
   try {
+    await_device();
     if (image_) image_->download();  // what backward uses, not what it should use
     const std::vector<std::uint64_t> hashes = hashes_of_parameters(table_);
     difference = clock_.timed([&] { return difference_on_ranks(hashes, table_, *comm_); });

@@ -125,8 +125,8 @@ std::string first_reshaped(const ParameterTable& table) {
                          tensor.device() == table.device;
     if (!is_same) {
       return "optimizer: a parameter changed its shape, dtype or device after the optimizer was "
-             "built; change the model first and build the optimizer then, or, on the CPU, tell it "
-             "with Optimizer::rebuild(): parameter " +
+             "built; change the model first and build the optimizer then, or tell it with "
+             "Optimizer::rebuild(): parameter " +
              describe(spec) + " is now " + what_is(tensor);
     }
   }

@@ -193,7 +193,7 @@ void StateTransfer::take_fresh_masters() {
       continue;
     const auto target = static_cast<std::int32_t>(i);
     const Extent kept = after_.kept(target);
-    const at::Tensor dense = after_.table().tensors[i].detach().contiguous();
+    const at::Tensor dense = after_.table().tensors[i].detach().to(at::kCPU).contiguous();
     in_chunks(kept.begin, kept.end, [&](std::int64_t at, std::int64_t count) {
       cast_elements(contiguous_element(dense, at), spec.dtype, master.data(), DType::kFloat32,
                     count);

@@ -1,30 +1,18 @@
 #include "libzero/train/device.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <unistd.h>
 
-#include <array>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <vector>
 
 #include "libzero/base/error.h"
 #include "libzero/base/fnv.h"
+#include "libzero/base/machine.h"
 #include "libzero/collective/messages.h"
 
 namespace zero {
 namespace {
-
-/// Two processes have the same exactly where they share a machine, containers or not.
-std::string machine_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  if (file >> id) return id;
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 /// 0 for a CPU.
 std::int64_t identity_of(c10::Device device) {

@@ -72,7 +72,7 @@ TEST_P(FailingDevices, EachCallOfTheDeviceMayFailAndItsErrorComesOutOfBackwardOr
 }
 
 /// The `failing`-th piece of pinned memory is refused to the last rank. Each rank's error.
-std::vector<std::string> errors_without_room(int world, int failing) {
+std::vector<std::string> errors_without_room(int world, int failing, Place place) {
   const auto pieces = std::make_shared<std::atomic<int>>(0);
   nccl_test::Weather::now().on_call([=](const std::string& function, int index) {
     const bool counts = function == "cudaHostAlloc" && index == world - 1;
@@ -83,7 +83,7 @@ std::vector<std::string> errors_without_room(int world, int failing) {
     const Toy toy(torch::kFloat, device(comm->rank()));
     const auto make = [&] {
       return std::make_unique<Optimizer>(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
-                                         testing::toy_options(2).offload(Offload::kHost), comm);
+                                         in_place(testing::toy_options(2), place), comm);
     };
     std::string error;
     try {
@@ -104,7 +104,7 @@ std::vector<std::string> errors_without_room(int world, int failing) {
 TEST(FailingMemory, PinnedMemoryThatOneRankDoesNotGetIsAnErrorOnEveryRankNamingRankAndBytes) {
   bool image = false, landing = false;
   for (int failing = 0; failing < 100; ++failing) {
-    const auto errors = errors_without_room(2, failing);
+    const auto errors = errors_without_room(2, failing, Place::kHost);
     if (errors[0].empty() && errors[1].empty()) break;  // there was no such piece
     for (const std::string& error : errors) {
       EXPECT_EQ(error, errors[0]);
@@ -117,6 +117,20 @@ TEST(FailingMemory, PinnedMemoryThatOneRankDoesNotGetIsAnErrorOnEveryRankNamingR
   }
   EXPECT_TRUE(image);
   EXPECT_TRUE(landing);
+}
+
+TEST(FailingMemory, StateOnADeviceNeedsSomePinnedMemoryAndItsLackIsAnErrorOnEveryRank) {
+  int failures = 0;
+  for (int failing = 0; failing < 100; ++failing) {
+    const auto errors = errors_without_room(2, failing, Place::kDevice);
+    if (errors[0].empty() && errors[1].empty()) break;  // there was no such piece
+    ++failures;
+    for (const std::string& error : errors) {
+      EXPECT_EQ(error, errors[0]);
+      EXPECT_THAT(error, HasSubstr("rank 1: device: there is no room for pinned host memory;"));
+    }
+  }
+  EXPECT_GE(failures, 4);  // the payload's three and the norm's
 }
 
 }  // namespace

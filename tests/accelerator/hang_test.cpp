@@ -20,6 +20,7 @@
 #include "libzero/optim/loss_box.h"
 #include "tests/accelerator/device.h"
 #include "tests/accelerator/memory.h"
+#include "tests/accelerator/place.h"
 #include "tests/accelerator/toy.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/toy_model.h"
@@ -131,7 +132,8 @@ TEST(ALossOnADevice, IsWaitedForWhenItIsTakenAndNotBefore) {
 using Steps = std::function<void(Optimizer&, const Toy&, Obstacle&, c10::Device)>;
 
 /// Both ranks run `steps`; rank 1's device hangs. Each rank's error.
-std::vector<std::string> errors_where_one_hangs(int stage, const Steps& steps) {
+std::vector<std::string> errors_where_one_hangs(int stage, const Steps& steps,
+                                                Place place = Place::kHost) {
   Obstacle obstacle, no_obstacle;
   no_obstacle.open();
   const auto start = Clock::now();
@@ -139,9 +141,9 @@ std::vector<std::string> errors_where_one_hangs(int stage, const Steps& steps) {
       2,
       [&](const std::shared_ptr<Collective>& comm) {
         const Toy toy(torch::kBFloat16, device(comm->rank()));
-        Optimizer optimizer(
-            toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
-            testing::toy_options(stage).offload(Offload::kHost).device_timeout(kLimit), comm);
+        Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+                            in_place(testing::toy_options(stage), place).device_timeout(kLimit),
+                            comm);
         steps(optimizer, toy, comm->rank() == 1 ? obstacle : no_obstacle, device(comm->rank()));
       },
       2 * kFarTooLong);
@@ -267,6 +269,37 @@ TEST_P(AHangingDevice, DoesNotKeepAnOptimizerFromBeingDestroyed) {
   }
   EXPECT_GE(Clock::now() - start, kLimit);  // it had its time
   EXPECT_LT(Clock::now() - start, kFarTooLong);
+}
+
+TEST_P(AHangingDevice, ThatHasTheStateIsAnErrorOnEveryRank) {
+  const auto errors = errors_where_one_hangs(
+      GetParam(),
+      [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {
+        const auto loss = toy.loss(testing::toy_batch(0, on.index()));
+        obstacle.put_on_other_streams(on);
+        optimizer.backward(loss);
+        optimizer.step();
+      },
+      Place::kDevice);
+  for (const std::string& error : errors)
+    EXPECT_THAT(error, HasSubstr("waited 150 ms on fake:1 for gradients on their way to the host"));
+}
+
+TEST_P(AHangingDevice, ThatHasTheStateOfOneRankIsAnErrorOfTheStep) {
+  Obstacle obstacle;
+  const auto start = Clock::now();
+  const auto errors = testing::errors_on_ranks(1, [&](const std::shared_ptr<Collective>& comm) {
+    const Toy toy(torch::kFloat, device(0));
+    Optimizer optimizer(
+        toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+        in_place(testing::toy_options(GetParam()), Place::kDevice).device_timeout(kLimit), comm);
+    const auto loss = toy.loss(testing::toy_batch(0, 0));
+    obstacle.put_on_other_streams(device(0));
+    optimizer.backward(loss);
+    optimizer.step();
+  });
+  EXPECT_THAT(errors[0], HasSubstr("waited 150 ms on fake:0 for "));
+  EXPECT_LT(Clock::now() - start, kFarTooLong);  // the end of the optimizer, too
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEachStage, AHangingDevice, ::testing::Values(0, 1, 2));

@@ -117,7 +117,7 @@ int run_program(CLI::App& app, int argc, char** argv, Settings& settings, const 
   bool is_quick = false;
   app.add_option("--parameters", settings.parameters, "Of the model beside torch's fused AdamW")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--quick", is_quick, "A tenth of the sizes; the step's speed decides nothing then");
+  app.add_flag("--quick", is_quick, "Smaller sizes; the step's speed decides nothing then");
   app.add_option("--only", only, "These parts only, separated by commas")
       ->delimiter(',')
       ->check(CLI::IsMember(names()));

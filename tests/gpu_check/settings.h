@@ -31,7 +31,7 @@ struct Settings {
   bool judges_update = true;
 };
 
-/// The same with a tenth of the sizes.
+/// The same with smaller sizes.
 inline Settings quick(Settings settings) {
   settings.adamw_elements /= 4;
   settings.parameters = std::min<std::int64_t>(settings.parameters, 100'000'000);

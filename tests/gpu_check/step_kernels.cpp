@@ -1,6 +1,7 @@
 #include "libzero/kernels/adamw.h"
 #include "libzero/kernels/ema.h"
 #include "libzero/kernels/sgd.h"
+#include "libzero/optim/decision.h"
 #include "libzero/optim/exact_sum.h"
 #include "tests/gpu_check/kernel_check.h"
 
@@ -166,7 +167,15 @@ class StepCheck {
              "The kernel prepare_step");
       lane_.wait();
       const std::vector<AdamWConstants> expected = {adamw_constants({}, 70'001)};
-      report_.rate(name, 0, 0, state.read()[0].apply == 1 && same_bits(constants.read(), expected));
+      const Decision decision =
+          decide({host.sum_of_squares, true, host.loss_scale, host.weight_sum, 1e-3});
+      const cuda::StepState decided = state.read()[0];
+      report_.rate(name, 0, 0,
+                   decided.apply == 1 && decided.applied_steps == 70'001 &&
+                       decided.grad_norm == decision.grad_norm &&
+                       decided.clip_factor == decision.clip_factor &&
+                       decided.gradient_factor == decision.gradient_factor &&
+                       same_bits(constants.read(), expected));
     });
   }
 
