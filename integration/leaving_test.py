@@ -68,7 +68,7 @@ class Leaving(unittest.TestCase):
         self.assertEqual(codes, [3, 3, 3], out)
         for rank in (1, 2):
             line = next(line for line in out.splitlines() if line.startswith(f"[{rank}] minigpt:"))
-            self.assertIn("rank 0 aborted: the log cannot be written, check its folder: " + log, line)
+            self.assertIn("rank 0 aborted: --log: the log cannot be written, check its folder: " + log, line)
 
     def test_a_rank_without_the_data_tells_the_others_before_they_train(self):
         os.symlink(os.path.abspath(DATA), os.path.join(self.folder, "text"))

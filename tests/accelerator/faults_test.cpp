@@ -101,11 +101,18 @@ std::vector<std::string> errors_without_room(int world, int failing, Place place
   return errors;
 }
 
+/// A few bytes that are taken later: by backward() or step(), and the call says so.
+bool is_of_a_call(const std::string& error) {
+  return error.find("for a loss") != error.npos ||
+         error.find("for the constants of a step") != error.npos;
+}
+
 TEST(FailingMemory, PinnedMemoryThatOneRankDoesNotGetIsAnErrorOnEveryRankNamingRankAndBytes) {
   bool image = false, landing = false;
   for (int failing = 0; failing < 100; ++failing) {
     const auto errors = errors_without_room(2, failing, Place::kHost);
     if (errors[0].empty() && errors[1].empty()) break;  // there was no such piece
+    if (is_of_a_call(errors[1])) break;
     for (const std::string& error : errors) {
       EXPECT_EQ(error, errors[0]);
       EXPECT_THAT(error, ::testing::MatchesRegex(
@@ -124,6 +131,7 @@ TEST(FailingMemory, StateOnADeviceNeedsSomePinnedMemoryAndItsLackIsAnErrorOnEver
   for (int failing = 0; failing < 100; ++failing) {
     const auto errors = errors_without_room(2, failing, Place::kDevice);
     if (errors[0].empty() && errors[1].empty()) break;  // there was no such piece
+    if (is_of_a_call(errors[1])) break;
     ++failures;
     for (const std::string& error : errors) {
       EXPECT_EQ(error, errors[0]);

@@ -61,7 +61,8 @@ std::vector<torch::Tensor> train(const Run& run, bool on_device) {
   std::vector<torch::Tensor> result;
   testing::on_ranks(run.world_size, [&](const Comm& comm) {
     const Toy toy(run.dtype, on_device ? device(comm->rank()) : torch::kCPU);
-    Options options = in_place(testing::toy_options(run.stage), Place::kDevice).ema(run.rule.ema);
+    Options options = in_place(testing::toy_options(run.stage), Place::kDevice);
+    options.ema(run.rule.ema).groups({});
     run.clipping.configure(options, run.rule);
     Optimizer optimizer(toy.parameters(), toy.buffers(), run.rule.options(1e-2, 0.1), options,
                         comm);
