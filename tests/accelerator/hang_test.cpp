@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "libzero/base/error.h"
@@ -127,6 +128,35 @@ TEST(ALossOnADevice, IsWaitedForWhenItIsTakenAndNotBefore) {
   EXPECT_THAT(error_of([&] { box.take(calls); }),
               HasSubstr("waited 150 ms on fake:2 for a loss to be known"));
   obstacle.open();
+}
+
+/// The summed gradient after two calls of backward, whose first one's packing comes late.
+torch::Tensor summed_gradient(bool is_late, int stage) {
+  torch::Tensor sum;
+  testing::on_ranks(1, [&](const std::shared_ptr<Collective>& comm) {
+    const Toy toy(torch::kBFloat16, device(0));
+    Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
+                        in_place(testing::toy_options(stage), Place::kDevice), comm);
+    Obstacle obstacle;
+    if (is_late) obstacle.put_on_other_streams(device(0));
+    optimizer.backward(toy.loss(testing::toy_batch(0, 0)));
+    // Right code waits however long that takes; wrong code has written by then.
+    std::thread opener([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      obstacle.open();
+    });
+    optimizer.backward(toy.loss(testing::toy_batch(0, 1)));
+    opener.join();
+    sum = optimizer.gather("second", StateKind::kGradient);
+    optimizer.shutdown();
+  });
+  return sum;
+}
+
+TEST(ALateDevice, KeepsBackwardFromWritingGradientsThatAreNotPackedYet) {
+  for (const int stage : {0, 1, 2})
+    EXPECT_TRUE(torch::equal(summed_gradient(true, stage), summed_gradient(false, stage)))
+        << "stage " << stage;
 }
 
 using Steps = std::function<void(Optimizer&, const Toy&, Obstacle&, c10::Device)>;
