@@ -182,7 +182,7 @@ std::vector<torch::Tensor> train_past_a_refused_rebuild(bool on_device) {
     const Toy toy(torch::kBFloat16, on_device ? device(comm->rank()) : torch::kCPU);
     Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
                         in_place(testing::toy_options(1), Place::kDevice), comm);
-    for (std::int64_t step = 0; step < 4; ++step) {
+    for (std::int64_t step = 0; step < 12; ++step) {
       optimizer.backward(toy.loss(testing::toy_batch(step, comm->rank())));
       optimizer.step();
       if (!on_device || step != 1) continue;
