@@ -98,7 +98,8 @@ const DatasetRecord* find_blocks(const Manifest& manifest, const FileRecord& fil
 /// unnoticed.
 std::string problem_of_known_states(const std::vector<HeldExtent>& held,
                                     const std::vector<ParameterSpec>& parameters) {
-  for (const std::string_view state : {"ema", "exp_avg", "exp_avg_sq", "master", "momentum_buffer"}) {
+  for (const std::string_view state :
+       {"ema", "exp_avg", "exp_avg_sq", "master", "momentum_buffer"}) {
     std::vector<bool> has(parameters.size());
     bool occurs = false;
     for (const HeldExtent& part : held) {

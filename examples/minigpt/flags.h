@@ -41,7 +41,7 @@ struct Flags {
   bool defer_reduction = false;
   std::int64_t checksum_every = 0;  ///< Steps; 0: never.
   std::string offload = "none";
-  std::string offload_dir;          ///< Empty: state stays in memory.
+  std::string offload_dir;  ///< Empty: state stays in memory.
   std::uint64_t seed = 1;
   std::string checkpoint;       ///< Empty: nothing is saved.
   std::int64_t save_every = 0;  ///< Steps; 0: only after the last.

@@ -145,10 +145,10 @@ TEST(Inspect, ShowsWhatRanksHeldOnTheHostAndOnTheirGpus) {
                                            {"largest_host", 3 << 20},
                                            {"largest_device", 10 << 20}}));
   const std::string text = zero({"inspect", root}).out;
-  EXPECT_THAT(text, AllOf(HasSubstr("on GPU"), HasSubstr("host memory"),
-                          HasSubstr("3.0 MiB on the largest rank, 4.0 MiB in all"),
-                          HasSubstr("GPU memory"),
-                          HasSubstr("10.0 MiB on the largest rank, 15.0 MiB in all")));
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("on GPU"), HasSubstr("host memory"),
+                  HasSubstr("3.0 MiB on the largest rank, 4.0 MiB in all"), HasSubstr("GPU memory"),
+                  HasSubstr("10.0 MiB on the largest rank, 15.0 MiB in all")));
   EXPECT_THAT(text, Not(HasSubstr("optimizer.memory")));
 }
 

@@ -214,9 +214,8 @@ TEST_F(OffloadFileTest, AnyChangedBitIsFoundWhenItIsRead) {
   calls_->after_pread = [&](void* read, ssize_t, off_t) {
     static_cast<std::byte*>(read)[0] ^= std::byte{1};
   };
-  EXPECT_THAT(
-      thrown<IoError>([&] { file->read_array(2, OffloadedArray::kSecond, memory.data()); }),
-      HasSubstr("not what was written"));
+  EXPECT_THAT(thrown<IoError>([&] { file->read_array(2, OffloadedArray::kSecond, memory.data()); }),
+              HasSubstr("not what was written"));
 }
 
 TEST_F(OffloadFileTest, BlocksThatChangePlacesAreFound) {

@@ -10,7 +10,8 @@ namespace zero::checkpoint {
 struct Model {
   CommonState common;
   bool moments = true;
-  bool further_states = true;  ///< "average" of some trainable parameters, "scratch" of some frozen.
+  bool further_states =
+      true;  ///< "average" of some trainable parameters, "scratch" of some frozen.
 };
 
 /// One trainable parameter of each size, and with `extras` frozen ones, buffers, aliases, one
