@@ -303,7 +303,9 @@ TEST(PromisesOfMemory, StateOnTheDeviceLiesThereWhole) {
       EXPECT_EQ(report.on_device, report.total() - report.landing);
       EXPECT_EQ(report.landing > 0, world_size > 1 && !comm->takes_device_memory());
       EXPECT_EQ(report.host_image, 0);
-      if (comm->rank() == 0) EXPECT_GT(report.master, 0);  // the others may have no slice
+      if (comm->rank() == 0) {  // the others may have no slice
+        EXPECT_GT(report.master, 0);
+      }
       EXPECT_GT(report.staging, 0);
       EXPECT_EQ(report.master, report.exp_avg);
       optimizer->shutdown();
