@@ -253,11 +253,13 @@ void GradientReducer::end_backward(bool expect_all) {
 
 /// After backward LibTorch lets the present stream wait for all that gradients were written on.
 void GradientReducer::note_streams() {
+  if (table_.device.is_cpu()) return;
   for (std::size_t b = next_bucket_; b < missing_.size(); ++b)
     note_stream(static_cast<std::int32_t>(b));
 }
 
 void GradientReducer::note_stream(std::int32_t bucket) {
+  if (table_.device.is_cpu()) return;  // there are none
   if (landing_) {
     landing_->note_stream(bucket);
   } else {

@@ -8,7 +8,10 @@ namespace zero {
 void LocalSums::add(std::int32_t parameter, const at::Tensor& gradient) {
   const auto p = static_cast<std::size_t>(parameter);
   if (gradient.numel() == 0) return;
-  if (sums_[p].size() == 0) sums_[p] = AlignedArray<float>(gradient.numel());
+  if (sums_[p].size() == 0) {
+    sums_[p] = AlignedArray<float>(gradient.numel());
+    bytes_ += sums_[p].bytes();
+  }
   const at::Tensor dense = gradient.to(at::kCPU).contiguous();
   const void* part = dense.const_data_ptr();
   sum_parts(Parts(&part, 1), dtype_of(dense, "gradient"), sums_[p].data(), dense.numel(),
@@ -19,12 +22,6 @@ void LocalSums::add(std::int32_t parameter, const at::Tensor& gradient) {
 const float* LocalSums::of(std::int32_t parameter) const {
   const auto p = static_cast<std::size_t>(parameter);
   return held_[p] ? sums_[p].data() : nullptr;
-}
-
-std::int64_t LocalSums::bytes() const {
-  std::int64_t total = 0;
-  for (const AlignedArray<float>& sum : sums_) total += sum.bytes();
-  return total;
 }
 
 }  // namespace zero

@@ -26,11 +26,12 @@ class LocalSums {
 
   void forget(std::int32_t parameter) { held_[static_cast<std::size_t>(parameter)] = false; }
 
-  std::int64_t bytes() const;
+  std::int64_t bytes() const noexcept { return bytes_; }
 
  private:
   std::vector<AlignedArray<float>> sums_;  // by parameter
   std::vector<bool> held_;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace zero

@@ -406,6 +406,25 @@ void Optimizer::Impl::add_device(MemoryReport& report) const {
 }
 
 MemoryReport Optimizer::Impl::memory() const {
+  MemoryReport report = memory_at_rest();
+  add_what_grows(report);
+  return report;
+}
+
+MemoryReport Optimizer::Impl::memory_in_step() {
+  if (!memory_at_rest_) memory_at_rest_ = memory_at_rest();
+  MemoryReport report = *memory_at_rest_;
+  add_what_grows(report);
+  return report;
+}
+
+void Optimizer::Impl::add_what_grows(MemoryReport& report) const {
+  report.offload_ring = offload_ ? offload_->memory_bytes() : 0;
+  report.offloaded = offload_ ? offload_->file_bytes() : 0;
+  report.local_sums = reducer_ ? reducer_->local_bytes() : 0;
+}
+
+MemoryReport Optimizer::Impl::memory_at_rest() const {
   MemoryReport report;
   for (std::size_t i = 0; i < table_.specs.size(); ++i) {
     const ParameterSpec& spec = table_.specs[i];
@@ -418,9 +437,6 @@ MemoryReport Optimizer::Impl::memory() const {
   add_to_report(states_, report);
   report.staging = staging_.bytes();
   if (!model().device.is_cpu()) add_device(report);
-  report.offload_ring = offload_ ? offload_->memory_bytes() : 0;
-  report.offloaded = offload_ ? offload_->file_bytes() : 0;
-  report.local_sums = reducer_ ? reducer_->local_bytes() : 0;
   return report;
 }
 

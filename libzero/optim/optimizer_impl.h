@@ -72,6 +72,8 @@ class Optimizer::Impl {
   at::Tensor gather(const std::string& name, StateKind kind);
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
   MemoryReport memory() const;
+  /// The same in a step: what does not grow with use is counted once.
+  MemoryReport memory_in_step();
   void shutdown();
   void abort(std::string_view why) noexcept;
 
@@ -214,6 +216,8 @@ class Optimizer::Impl {
   static void gather_and_step(void* self, std::int32_t bucket);  ///< A Task's function.
   void submit_gather(std::int32_t bucket);
   void mark_parameters_changed();
+  MemoryReport memory_at_rest() const;
+  void add_what_grows(MemoryReport& report) const;
   void add_device(MemoryReport& report) const;
   void upload(std::int32_t bucket);  ///< Where there is an image.
   /// See Options::checksum_every. `step` is the number of an applied step.
@@ -272,8 +276,9 @@ class Optimizer::Impl {
   std::vector<double> group_limits_;
   GroupClipping group_clipping_;
   bool backward_failed_ = false;
-  Nanoseconds forward_begin_ = 0;         // 0: unknown; kept where there is an observer
-  Nanoseconds last_collective_time_ = 0;  // of the last step
+  std::optional<MemoryReport> memory_at_rest_;  // once a step has asked
+  Nanoseconds forward_begin_ = 0;               // 0: unknown; kept where there is an observer
+  Nanoseconds last_collective_time_ = 0;        // of the last step
   double gradient_scale_ = 1;  // loss scale times sum of weights of what the accumulators hold
   std::string dead_because_;
   std::optional<Failure::Kind> dead_of_;  // empty: of a CommError

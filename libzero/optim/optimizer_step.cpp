@@ -275,7 +275,7 @@ StepResult Optimizer::Impl::end_window(const std::vector<OptionValues>& groups, 
   if (result.applied) compare_replicas(steps_applied_, "after step ");
   last_collective_time_ = clock_.take();
   result.comm_seconds = 1e-9 * static_cast<double>(last_collective_time_);
-  const MemoryReport held = memory();
+  const MemoryReport held = memory_in_step();
   result.host_bytes = held.on_host();
   result.device_bytes = held.on_device;
   result.seconds = seconds_since(start);

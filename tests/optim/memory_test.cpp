@@ -167,5 +167,25 @@ TEST(Memory, Stage2KeepsNoGradientTensorAndTheOthersKeepTheirs) {
   }
 }
 
+TEST(Memory, StepsSayWhatIsHeldAlsoAfterItHasGrown) {
+  const auto comm = make_self();
+  const torch::Tensor weight = torch::ones({50, 100}, torch::kBFloat16).requires_grad_();
+  const std::vector<NamedTensor> parameters = {{"weight", weight}};
+  Optimizer optimizer(parameters, {}, AdamWOptions(1e-3), Options().stage(2).deterministic(false),
+                      comm);
+  optimizer.backward(sum_of(parameters));
+  const std::int64_t before = optimizer.step().host_bytes;
+  EXPECT_EQ(before, optimizer.memory().total());
+  {
+    const auto hold = optimizer.no_sync();
+    optimizer.backward(sum_of(parameters));
+  }
+  optimizer.backward(sum_of(parameters));
+  const std::int64_t after = optimizer.step().host_bytes;
+  EXPECT_EQ(after, optimizer.memory().total());
+  EXPECT_GE(after, before + 4 * weight.numel());
+  optimizer.shutdown();
+}
+
 }  // namespace
 }  // namespace zero
