@@ -8,7 +8,7 @@ namespace {
 
 TEST(OnCuda, ExactGradientsTrainToTheBitsOfTheCpu) {
   const CudaFound found = find_cuda();
-  if (found.devices == 0) GTEST_SKIP() << found.missing;
+  if (found.devices == 0) GTEST_SKIP() << "no GPU: " << found.missing;
   const auto device_of = [&](int rank) {
     return c10::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(rank % found.devices));
   };

@@ -21,6 +21,7 @@ int run(const std::string& gpu) {
   options.log = [](zero::LogLevel level, std::string_view line) {
     std::cerr << (level == zero::LogLevel::kWarning ? "warning: " : "") << line << std::endl;
   };
+  if (options.gpu) std::cout << "trains on GPU " << *options.gpu << std::endl;
   const auto comm = zero::connect(options);
   std::int64_t sum = comm->rank() + 1;
   comm->all_reduce({&sum, 1, zero::DType::kInt64}, zero::ReduceOp::kSum, "sum of ranks")->wait();

@@ -58,8 +58,7 @@ TEST(NcclLibraries, TheRealCudaRuntimeIsUnderstood) {
 
 TEST(NcclLibraries, TheRealNcclIsUnderstood) {
   if (!kHasCudart || !kHasNccl) {
-    GTEST_SKIP()
-        << "no libnccl.so.2 or no libcudart.so: install NCCL 2.27 or later, configure anew";
+    GTEST_SKIP() << "no libnccl.so.2, or no libcudart.so: install NCCL 2.27 and configure anew";
   }
   expect_understood(ZERO_REAL_NCCL, ZERO_REAL_CUDART);
 }
