@@ -6,7 +6,7 @@
 /// checkpoints and comes from them, optimizer_weights.cpp what brings weights from elsewhere,
 /// optimizer_rebuild.cpp how one optimizer takes another's place, optimizer_offload.cpp what can go
 /// wrong with state on a disk, optimizer_device.cpp what is different where state lies on a GPU,
-/// optimizer_ema.cpp the average.
+/// optimizer_ema.cpp the average, optimizer_memory.cpp what all of it takes.
 
 #include <atomic>
 #include <cstdint>
