@@ -100,6 +100,17 @@ class Communicator::DeviceWork final : public Work {
     ended_ = true;
   }
 
+  bool lead_stream(void* stream) noexcept override {
+    try {
+      const OnDevice here(*link_->apis(), link_->device());
+      if (!landings_.empty()) return ended_;
+      event_->make_wait(stream);
+      return true;
+    } catch (const Broken&) {
+      return false;  // wait() says why
+    }
+  }
+
  private:
   const CallHeader call_;
   const std::int64_t progress_;
@@ -155,10 +166,9 @@ void Communicator::meet(milliseconds join_timeout) {
 
 void Communicator::agree_on_options() {
   struct Terms {
-    std::int64_t version, deterministic, scratch, timeout;
+    std::int64_t version, scratch, timeout;
   };
-  const Terms mine{options_.apis->nccl_version, options_.deterministic ? 1 : 0,
-                   options_.scratch_bytes, options_.timeout.count()};
+  const Terms mine{options_.apis->nccl_version, options_.scratch_bytes, options_.timeout.count()};
   std::vector<Terms> all(static_cast<std::size_t>(size()));
   const auto bytes = static_cast<std::int64_t>(sizeof(Terms));
   talk_.control()
@@ -169,12 +179,9 @@ void Communicator::agree_on_options() {
     const Terms& a = all[0];
     const Terms& b = all[r];
     options_.timeout = std::max(options_.timeout, milliseconds(b.timeout));
-    if (a.version == b.version && a.deterministic == b.deterministic && a.scratch == b.scratch) {
-      continue;
-    }
+    if (a.version == b.version && a.scratch == b.scratch) continue;
     const auto text = [](const Terms& t) {
-      return "NCCL " + std::to_string(t.version) + ", deterministic " +
-             std::to_string(t.deterministic) + ", scratch_bytes " + std::to_string(t.scratch);
+      return "NCCL " + std::to_string(t.version) + ", scratch_bytes " + std::to_string(t.scratch);
     };
     throw ContractError(
         "nccl: ranks have different versions or options; give all of them the same: rank 0 has " +
@@ -188,7 +195,7 @@ void Communicator::connect(milliseconds join_timeout) {
   link_ =
       std::make_shared<Link>(Link::Options{options_.apis, options_.device, rank(), size(), fate_});
   fate_->tell([link = link_](const std::string&) { link->kill(); });
-  payload_ = std::make_unique<Payload>(*link_, options_.scratch_bytes, options_.deterministic);
+  payload_ = std::make_unique<Payload>(*link_, options_.scratch_bytes);
   check_cuda(*options_.apis, options_.apis->kernels.load(), "Loading libzero's kernels");
   NcclUniqueId id;
   if (rank() == 0) id = link_->unique_id();
@@ -255,7 +262,8 @@ WorkPtr Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOp
       one_kind(memory_of(in, "the input of reduce_scatter"),
                memory_of(constant(out), "the output of reduce_scatter"), options.label)
           .first;
-  const CallHeader call = next_call(Operation::kReduceScatter, options.label, in.dtype, out.count);
+  CallHeader call = next_call(Operation::kReduceScatter, options.label, in.dtype, out.count);
+  call.any_order = options.any_order ? 1 : 0;
   return run(
       call, memory, [&](Collective& control) { control.reduce_scatter(in, out, options)->wait(); },
       [&](const Payload::Deadline& deadline) {

@@ -34,9 +34,8 @@ void in_pieces(std::int64_t count, std::int64_t piece, Work work) {
 
 }  // namespace
 
-Payload::Payload(Link& link, std::int64_t scratch_bytes, bool deterministic)
+Payload::Payload(Link& link, std::int64_t scratch_bytes)
     : link_(link),
-      deterministic_(deterministic),
       scratch_(link.apis(), std::max(scratch_bytes, link.size() * kEpilogueBlock * kWidest)),
       squares_(link.apis(), piece_of(1, size_of(DType::kBFloat16)) / kNormBlock *
                                 static_cast<std::int64_t>(sizeof(double))),
@@ -103,7 +102,7 @@ void Payload::exchange(const ConstBuffer& in, std::int64_t slice, std::int64_t b
 
 void Payload::reduce_scatter(const ConstBuffer& in, const Buffer& out,
                              const ReduceScatterOptions& options, const Deadline& deadline) {
-  if (!deterministic_) return native_sum(in, out, options, deadline);
+  if (options.any_order) return native_sum(in, out, options, deadline);
   const std::int64_t element = size_of(in.dtype);
   const std::int64_t piece = piece_of(link_.size(), element);
   auto* const sums = static_cast<float*>(out.data);

@@ -22,7 +22,7 @@ class Payload {
  public:
   /// `scratch_bytes`: what is received and not added up yet; at least a block of the norm's pieces
   /// for each rank is taken.
-  Payload(Link& link, std::int64_t scratch_bytes, bool deterministic);
+  Payload(Link& link, std::int64_t scratch_bytes);
 
   /// A deadline for each wait inside a call.
   using Deadline = std::function<Clock::time_point()>;
@@ -62,7 +62,6 @@ class Payload {
   void check_launch(int error, const char* kernel) const;
 
   Link& link_;
-  const bool deterministic_;
   DeviceMemory scratch_;
   DeviceMemory squares_;  // on their way to the host
   const std::shared_ptr<PinnedPool> pinned_;

@@ -35,7 +35,8 @@ std::string reduction_text(std::uint8_t op) {
 
 bool same_call(const CallHeader& a, const CallHeader& b) {
   return a.sequence == b.sequence && a.operation == b.operation && a.dtype == b.dtype &&
-         a.count == b.count && a.root == b.root && a.reduce_op == b.reduce_op;
+         a.count == b.count && a.root == b.root && a.reduce_op == b.reduce_op &&
+         a.any_order == b.any_order;
 }
 
 std::optional<std::string> protocol_problem(const CallHeader& call, std::size_t rank) {
@@ -129,6 +130,7 @@ std::string describe(const CallHeader& call) {
   if (has_payload(call.operation)) {
     text += " of " + std::to_string(call.count) + " " + std::string(name_of(call.dtype));
   }
+  if (call.any_order != 0) text += " in any order";
   if (call.operation == Operation::kBroadcast) text += " from rank " + std::to_string(call.root);
   if (call.label_length > 0) text += " [" + label_text(call) + "]";
   return text;

@@ -44,7 +44,7 @@ struct CallHeader {
   std::int32_t color = 0;  ///< split() only; not compared, like key and label.
   std::int32_t key = 0;
   std::uint8_t reduce_op = 0;  ///< zero::ReduceOp for all_reduce, otherwise 0.
-  std::uint8_t reserved = 0;
+  std::uint8_t any_order = 0;  ///< 1: see ReduceScatterOptions::any_order; otherwise 0.
   std::uint16_t label_length = 0;
   char label[kLabelBytes] = {};  ///< Longer labels are cut.
 };

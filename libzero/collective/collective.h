@@ -55,6 +55,12 @@ class Work {
   /// Blocks until the work has ended, at most until the Collective's timeout, and throws what went
   /// wrong: ContractError or CommError. Afterwards the buffers are the caller's again.
   virtual void wait() = 0;
+
+  /// For buffers on a GPU: from here on `stream` (as in Collective::follow_stream()) waits for the
+  /// work, so that the host need not. False where it cannot, and wait() has to come first. wait()
+  /// stays due in either case, before the buffers go or the host looks at them: it alone says what
+  /// went wrong, and it alone has an end.
+  virtual bool lead_stream(void* /*stream*/) noexcept { return test(); }
 };
 
 using WorkPtr = std::shared_ptr<Work>;
@@ -73,6 +79,9 @@ struct ReduceScatterOptions {
   /// libzero/kernels/block_norm.h) of the output, the last one shorter: taken while the sums are in
   /// registers, which a pass of one's own would have to read again. In place when wait() returns.
   double* block_squares = nullptr;
+  /// Allows the backend an order of additions, and roundings between them, of its own choice, where
+  /// that is faster: the bits then depend on it and on the number of ranks. The same on every rank.
+  bool any_order = false;
 };
 
 class Collective {
@@ -89,7 +98,8 @@ class Collective {
 
   /// For buffers on a GPU: the stream (a cudaStream_t; null is the default stream) on which the
   /// caller's kernels write and read them. Calls begin when what it was given so far is done; what
-  /// it is given after Work::wait() sees their results. Until the next call of this.
+  /// it is given after Work::wait() or Work::lead_stream() sees their results. Until the next call
+  /// of this.
   virtual void follow_stream(void* /*stream*/) noexcept {}
 
   /// Memory of this rank's GPU for buffers of many calls, of the kind that register_memory() is
@@ -111,8 +121,8 @@ class Collective {
 
   /// in: size() slices of out.count elements, float32, bfloat16 or float16. out: float32.
   /// out[i] = (accumulate ? out[i] : +0) + in_0[i] + in_1[i] + ... in rank order, each term widened
-  /// to fp32 first. The result does not depend on backend, segmentation or thread count. in and out
-  /// must not overlap.
+  /// to fp32 first. Unless options.any_order says otherwise, the result does not depend on backend,
+  /// segmentation or thread count. in and out must not overlap.
   virtual WorkPtr reduce_scatter(ConstBuffer in, Buffer out, ReduceScatterOptions options) = 0;
 
   /// out: size() slices of in.count elements, slice r from rank r. In place when in.data is slice

@@ -71,6 +71,8 @@ class RecordedWork final : public Work {
         Outcome::kOk);
   }
 
+  bool lead_stream(void* stream) noexcept override { return inner_->lead_stream(stream); }
+
  private:
   const WorkPtr inner_;
   Call call_;

@@ -13,26 +13,33 @@
 #include "libzero/optim/device_norm.h"
 #include "libzero/optim/device_payload.h"
 #include "libzero/optim/device_state.h"
+#include "libzero/optim/parameter_table.h"
 #include "libzero/optim/pinned_memory.h"
 
 namespace zero {
 
 struct DeviceHome {
-  /// `sums`: of squares, at once. Everything handed over must outlive this. Throws LibTorch's error
-  /// where there is no room.
-  DeviceHome(c10::Device device, std::shared_ptr<const cuda::KernelApi> kernels,
+  /// `sums`: of squares, at once. `any_order`: of the ranks' gradients. Everything handed over must
+  /// outlive this. Throws LibTorch's error where there is no room.
+  DeviceHome(const ParameterTable& table, std::shared_ptr<const cuda::KernelApi> kernels,
              std::chrono::milliseconds limit, const Layout& layout,
              const std::vector<BucketState>& states, Collective& comm, const PayloadSize& largest,
-             std::size_t sums)
-      : lane(device, std::move(kernels), limit),
+             std::size_t sums, bool any_order)
+      : lane(table.device, kernels, limit),
+        gather_lane(table.device, std::move(kernels), limit),
         state(lane, layout, states, comm.size()),
         staging(staging_of(comm, lane, largest.bytes)),
-        payload(make_device_payload(comm, lane, largest)),
-        norm(lane, sums) {}
+        payload(make_device_payload(comm, table.device.type(), largest, any_order)),
+        norm(lane, sums),
+        table_(table) {}
 
   /// Memory that a hanging GPU may still use is never freed.
   ~DeviceHome() {
-    if (!lane.comes_to_rest()) keep_for_good({staging, state.memory()});
+    payload.reset();  // waits for what other ranks are needed for
+    const bool is_idle = lane.comes_to_rest();
+    if (gather_lane.comes_to_rest() && is_idle) return;
+    keep_for_good({staging, state.memory()});
+    keep_for_good(table_.tensors);
   }
 
   /// Collective: tells the communicator of the memory that payload travels in.
@@ -42,7 +49,8 @@ struct DeviceHome {
           comm.register_memory(staging.data_ptr(), static_cast<std::int64_t>(staging.nbytes()));
   }
 
-  DeviceLane lane;
+  DeviceLane lane;         ///< Reductions and updates.
+  DeviceLane gather_lane;  ///< Gathers of what is updated, while the next is.
   DeviceState state;
   at::Tensor staging;  ///< 1-D, uint8: what travels.
   std::shared_ptr<void> registration;
@@ -60,6 +68,8 @@ struct DeviceHome {
     return at::from_blob(
         memory.get(), {bytes}, [memory](void*) {}, options, lane.device());
   }
+
+  const ParameterTable& table_;
 };
 
 }  // namespace zero

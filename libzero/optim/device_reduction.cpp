@@ -136,10 +136,12 @@ void DeviceReduction::reduce(std::int32_t bucket, const BucketPiece& piece, bool
   const ObservedScope scope(clock_.observer(), Activity::kReduce, Lane::kCommunication, bucket,
                             staged * size_of(wire));
   const std::int64_t blocks = (piece.count + kNormBlock - 1) / kNormBlock;
+  const bool is_last = &piece == &pieces(static_cast<std::int32_t>(wire_.size()) - 1).back();
   clock_.timed([&] {
-    payload_.reduce_scatter(staging_.view(scalar_type_of(wire)).narrow(0, 0, staged),
+    payload_.reduce_scatter(lane_, staging_.view(scalar_type_of(wire)).narrow(0, 0, staged),
                             arrays.accumulator.narrow(0, piece.begin, piece.count), accumulate,
                             arrays.block_sums.narrow(0, piece.begin / kNormBlock, blocks), label);
+    if (is_last) payload_.settle();
   });
 }
 

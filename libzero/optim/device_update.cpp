@@ -15,25 +15,38 @@ namespace {
 
 constexpr std::int64_t kConstantsAlignment = 64;
 
+void cast(DeviceLane& lane, const at::Tensor& from, const at::Tensor& to) {
+  cuda::Cast args;
+  args.from = from.const_data_ptr();
+  args.from_dtype = *known_dtype(from.scalar_type());
+  args.to = to.data_ptr();
+  args.to_dtype = *known_dtype(to.scalar_type());
+  args.count = from.numel();
+  lane.check(lane.kernels().cast(&args, lane.native()), "cast");
+}
+
 }  // namespace
 
 DeviceUpdate::DeviceUpdate(const Layout& layout, ParameterTable& table,
-                           const std::vector<BucketState>& states, DeviceState& device_state,
-                           DeviceLane& lane, DevicePayload& payload, at::Tensor staging,
+                           const std::vector<BucketState>& states, DeviceHome& home,
                            CommClock& clock, const UpdateArithmetic& arithmetic, int rank,
                            int world_size)
     : ParameterUpdate(arithmetic),
       layout_(layout),
       table_(table),
       states_(states),
-      device_state_(device_state),
-      lane_(lane),
-      payload_(payload),
-      staging_(std::move(staging)),
+      device_state_(home.state),
+      lane_(home.lane),
+      gather_lane_(home.gather_lane),
+      payload_(*home.payload),
+      staging_(home.staging),
       clock_(clock),
       rank_(rank),
       world_size_(world_size),
-      uploaded_(lane.device().type()) {}
+      uploaded_(lane_.device().type()),
+      gathered_(lane_.device().type()) {
+  for (std::size_t b = 0; b < states.size(); ++b) stepped_.emplace_back(lane_.device().type());
+}
 
 void DeviceUpdate::begin(float gradient_factor) {
   lane_.follow_present();
@@ -74,6 +87,7 @@ void DeviceUpdate::step_bucket(std::int32_t bucket) {
   const at::Tensor& sums = device_state_.of(bucket).accumulator;
   for (const Segment& segment : state.stepped_segments)
     step_segment(segment, sums, segment.bucket_begin - state.owned.begin);
+  stepped_[static_cast<std::size_t>(bucket)].record(lane_.stream());
 }
 
 /// Element `at` of `gradient` is the segment's first.
@@ -119,32 +133,47 @@ at::Tensor DeviceUpdate::staging_of(DType dtype, std::int64_t elements) const {
   return staging_.view(scalar_type_of(dtype)).narrow(0, 0, elements);
 }
 
+void DeviceUpdate::begin_gathers() {
+  lane_.follow_present();
+  for (c10::Event& stepped : stepped_) stepped.record(lane_.stream());
+}
+
 void DeviceUpdate::gather_bucket(std::int32_t bucket) {
   if (world_size_ == 1) return;  // nobody else has stepped anything
+  const at::NoGradGuard no_grad;
+  const c10::StreamGuard on_stream(gather_lane_.stream());
+  stepped_[static_cast<std::size_t>(bucket)].block(gather_lane_.stream());
   for (const BucketPiece& piece : states_[static_cast<std::size_t>(bucket)].pieces)
     gather_piece(bucket, piece);
+  gathered_.record(gather_lane_.stream());
 }
 
 void DeviceUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece) {
-  const at::NoGradGuard no_grad;
-  const c10::StreamGuard on_stream(lane_.stream());
   const DType dtype = layout_.buckets()[static_cast<std::size_t>(bucket)].dtype;
   const at::Tensor staging = staging_of(dtype, piece.count * world_size_);
   for (const auto& [segment, rank, staged] : piece.runs) {
-    if (rank == rank_) read_parameter(segment, staging.narrow(0, staged, segment.numel));
+    if (rank == rank_)
+      read_parameter(gather_lane_, segment, staging.narrow(0, staged, segment.numel));
   }
   label_.begin("parameters, bucket ").add(bucket);
   {
     const ObservedScope scope(clock_.observer(), Activity::kGather, Lane::kCommunication, bucket,
                               static_cast<std::int64_t>(staging.nbytes()));
     clock_.timed([&] {
-      payload_.all_gather(staging.narrow(0, rank_ * piece.count, piece.count), staging,
-                          label_.text());
+      payload_.all_gather(gather_lane_, staging.narrow(0, rank_ * piece.count, piece.count),
+                          staging, label_.text());
     });
   }
   for (const auto& [segment, rank, staged] : piece.runs) {
-    if (rank != rank_) write_parameter(segment, staging.narrow(0, staged, segment.numel));
+    if (rank != rank_)
+      write_parameter(gather_lane_, segment, staging.narrow(0, staged, segment.numel));
   }
+}
+
+/// What the lane is given from here on sees what the other lane has done.
+void DeviceUpdate::finish_gathers() {
+  if (gathered_.was_marked_for_recording()) gathered_.block(lane_.stream());
+  lane_.lead_present();
 }
 
 void DeviceUpdate::gather_and_step_bucket(std::int32_t bucket) {
@@ -158,7 +187,8 @@ void DeviceUpdate::gather_and_step_bucket(std::int32_t bucket) {
       const ObservedScope scope(clock_.observer(), Activity::kGather, Lane::kCommunication, bucket,
                                 static_cast<std::int64_t>(staging.nbytes()));
       clock_.timed([&] {
-        payload_.all_gather(sums.narrow(0, piece.begin, piece.count), staging, label_.text());
+        payload_.all_gather(lane_, sums.narrow(0, piece.begin, piece.count), staging,
+                            label_.text());
       });
     }
     const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kCommunication, bucket);
@@ -167,29 +197,29 @@ void DeviceUpdate::gather_and_step_bucket(std::int32_t bucket) {
 }
 
 std::optional<Failure> DeviceUpdate::finish() {
-  lane_.lead_present();
+  finish_gathers();
   return std::nullopt;
 }
 
-void DeviceUpdate::cast(const at::Tensor& from, const at::Tensor& to) const {
-  cuda::Cast cast;
-  cast.from = from.const_data_ptr();
-  cast.from_dtype = *known_dtype(from.scalar_type());
-  cast.to = to.data_ptr();
-  cast.to_dtype = *known_dtype(to.scalar_type());
-  cast.count = from.numel();
-  lane_.check(lane_.kernels().cast(&cast, lane_.native()), "cast");
+void DeviceUpdate::settle() {
+  try {
+    clock_.timed([&] { payload_.settle(); });
+  } catch (const CommError& error) {
+    throw GatherError(error.what());
+  }
 }
 
-void DeviceUpdate::read_parameter(const Segment& segment, const at::Tensor& to) const {
+void DeviceUpdate::read_parameter(DeviceLane& lane, const Segment& segment,
+                                  const at::Tensor& to) const {
   const at::Tensor dense = tensor_of(segment).detach().contiguous();
-  cast(dense.view({-1}).narrow(0, segment.parameter_begin, segment.numel), to);
+  cast(lane, dense.view({-1}).narrow(0, segment.parameter_begin, segment.numel), to);
 }
 
-void DeviceUpdate::write_parameter(const Segment& segment, const at::Tensor& from) {
+void DeviceUpdate::write_parameter(DeviceLane& lane, const Segment& segment,
+                                   const at::Tensor& from) {
   at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(segment.parameter)];
   DeviceRun run(tensor, segment.parameter_begin, segment.numel);
-  cast(from, run.elements());
+  cast(lane, from, run.elements());
   run.finish();
 }
 
@@ -221,7 +251,7 @@ void DeviceUpdate::refresh_masters() {
       if (layout_.buckets()[b].dtype == DType::kFloat32) continue;
       for_each_run(static_cast<std::int32_t>(b), OffloadedArray::kMaster,
                    [&](const Segment& segment, const at::Tensor& master) {
-                     read_parameter(segment, master);
+                     read_parameter(lane_, segment, master);
                    });
     }
   }
@@ -239,7 +269,7 @@ void DeviceUpdate::restart_average() {
       const at::Tensor& average = device_state_.of(bucket).kept[arithmetic_.rule.moments().size()];
       for_each_run(
           bucket, OffloadedArray::kMaster, [&](const Segment& segment, const at::Tensor& master) {
-            cast(master,
+            cast(lane_, master,
                  average.narrow(0, segment.bucket_begin - states_[b].stepped.begin, segment.numel));
           });
     }
@@ -255,7 +285,7 @@ void DeviceUpdate::put_average() {
     for (std::size_t b = 0; b < states_.size(); ++b) {
       for_each_run(static_cast<std::int32_t>(b), kept_array(arithmetic_.rule.moments().size()),
                    [&](const Segment& segment, const at::Tensor& average) {
-                     write_parameter(segment, average);
+                     write_parameter(lane_, segment, average);
                    });
     }
   }

@@ -10,9 +10,7 @@
 
 #include "libzero/layout/layout.h"
 #include "libzero/optim/comm_clock.h"
-#include "libzero/optim/device_lane.h"
-#include "libzero/optim/device_payload.h"
-#include "libzero/optim/device_state.h"
+#include "libzero/optim/device_home.h"
 #include "libzero/optim/label.h"
 #include "libzero/optim/parameter_table.h"
 #include "libzero/optim/parameter_update.h"
@@ -20,22 +18,23 @@
 
 namespace zero {
 
-/// Everything handed to the constructor must outlive this. `staging`: 1-D, uint8, on the device.
-/// Nothing here waits for the GPU but collectives.
+/// Everything handed to the constructor must outlive this. Buckets are stepped on the home's lane
+/// and gathered on its gather_lane, while the next ones are stepped. Nothing here waits for the GPU
+/// but settle() and collectives.
 class DeviceUpdate final : public ParameterUpdate {
  public:
   DeviceUpdate(const Layout& layout, ParameterTable& table, const std::vector<BucketState>& states,
-               DeviceState& device_state, DeviceLane& lane, DevicePayload& payload,
-               at::Tensor staging, CommClock& clock, const UpdateArithmetic& arithmetic, int rank,
+               DeviceHome& home, CommClock& clock, const UpdateArithmetic& arithmetic, int rank,
                int world_size);
 
   void begin(float gradient_factor) override;
   void step_bucket(std::int32_t bucket) override;
-  void begin_gathers() override { lane_.follow_present(); }
+  void begin_gathers() override;
   void gather_bucket(std::int32_t bucket) override;
-  void finish_gathers() override { lane_.lead_present(); }
+  void finish_gathers() override;
   void gather_and_step_bucket(std::int32_t bucket) override;
   std::optional<Failure> finish() override;
+  void settle() override;
   void refresh_masters() override;
   void restart_average() override;
   void put_average() override;
@@ -45,9 +44,8 @@ class DeviceUpdate final : public ParameterUpdate {
   void step_segment(const Segment& segment, const at::Tensor& gradient, std::int64_t at);
   void gather_piece(std::int32_t bucket, const BucketPiece& piece);
   at::Tensor staging_of(DType dtype, std::int64_t elements) const;
-  void cast(const at::Tensor& from, const at::Tensor& to) const;
-  void read_parameter(const Segment& segment, const at::Tensor& to) const;
-  void write_parameter(const Segment& segment, const at::Tensor& from);
+  void read_parameter(DeviceLane& lane, const Segment& segment, const at::Tensor& to) const;
+  void write_parameter(DeviceLane& lane, const Segment& segment, const at::Tensor& from);
   /// Calls use(segment, array) for all that this rank steps: of the master, which may be the
   /// parameter, or of what is kept.
   using UseRun = std::function<void(const Segment& segment, const at::Tensor& array)>;
@@ -61,6 +59,7 @@ class DeviceUpdate final : public ParameterUpdate {
   const std::vector<BucketState>& states_;
   DeviceState& device_state_;
   DeviceLane& lane_;
+  DeviceLane& gather_lane_;
   DevicePayload& payload_;
   const at::Tensor staging_;
   CommClock& clock_;
@@ -72,6 +71,8 @@ class DeviceUpdate final : public ParameterUpdate {
   at::Tensor step_;
   std::int64_t constants_at_ = 0;
   c10::Event uploaded_;
+  std::vector<c10::Event> stepped_;  // by bucket; recorded before its gather is submitted
+  c10::Event gathered_;
 };
 
 }  // namespace zero

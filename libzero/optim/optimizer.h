@@ -146,6 +146,10 @@ class Optimizer : public torch::optim::Optimizer {
   /// a sum of weights of 0, and options of parameter groups that are out of range or differ between
   /// ranks. Throws zero::Error on every rank when LossScalerOptions::max_consecutive_skips is
   /// reached, and when ranks hold different parameters (Options::checksum_every).
+  ///
+  /// Where the model lies on a GPU it may return before the GPU has finished: what this thread's
+  /// stream is given afterwards sees the new parameters. A gather that fails only then throws
+  /// CommError out of the next call.
   StepResult step();
 
   /// For code written against torch::optim::Optimizer: the closure, if any, must call backward()

@@ -48,9 +48,9 @@ std::unique_ptr<DeviceHome> Optimizer::Impl::make_home(
     PayloadSize largest =
         largest_payload(options_, layout_, states_, wire_dtypes(layout_, options_), comm_->size());
     largest.bytes = (largest.bytes + kAlignment - 1) / kAlignment * kAlignment;  // any dtype's
-    home =
-        std::make_unique<DeviceHome>(table_.device, std::move(kernels), options_.device_timeout(),
-                                     layout_, states_, *comm_, largest, groups + 1);
+    home = std::make_unique<DeviceHome>(table_, std::move(kernels), options_.device_timeout(),
+                                        layout_, states_, *comm_, largest, groups + 1,
+                                        /*any_order=*/!options_.deterministic());
   };
   if (content == Content::kOfAnother) {
     make();
@@ -67,8 +67,7 @@ std::unique_ptr<ParameterUpdate> Optimizer::Impl::make_update() {
   if (!home_)
     return std::make_unique<HostUpdate>(layout_, table_, states_, *comm_, staging_, clock_,
                                         arithmetic, offload_.get());
-  return std::make_unique<DeviceUpdate>(layout_, table_, states_, home_->state, home_->lane,
-                                        *home_->payload, home_->staging, clock_, arithmetic,
+  return std::make_unique<DeviceUpdate>(layout_, table_, states_, *home_, clock_, arithmetic,
                                         comm_->rank(), comm_->size());
 }
 

@@ -159,6 +159,12 @@ Optimizer::Impl::~Impl() {
     } catch (...) {  // a destructor has nobody to tell
     }
   }
+  if (home_ && calls_.empty()) {  // the GPU may still gather what the last step has changed
+    try {
+      queue_.drain();
+    } catch (const std::exception&) {  // nobody is interested any more
+    }
+  }
   if (!queue_.idle())
     comm_->abort("the optimizer of rank " + std::to_string(comm_->rank()) +
                  " was destroyed while it communicated");

@@ -215,6 +215,8 @@ class Optimizer::Impl {
   void settle_offload(std::string_view consequence, const std::optional<Failure>& failure);
   static void gather_and_step(void* self, std::int32_t bucket);  ///< A Task's function.
   void submit_gather(std::int32_t bucket);
+  /// Somebody watches over what the GPU is still at work on; nobody waits for it.
+  void submit_settling();
   void mark_parameters_changed();
   MemoryReport memory_at_rest() const;
   void add_what_grows(MemoryReport& report) const;
@@ -314,6 +316,8 @@ template <typename Function>
 auto Optimizer::Impl::guarded(std::string_view consequence, Function function) {
   try {
     return function();
+  } catch (const GatherError& error) {  // of the step before, which has returned
+    die(kParametersMixed, error.what());
   } catch (const CommError& error) {
     die(consequence, error.what());
   } catch (const ContractError&) {

@@ -213,6 +213,8 @@ void Optimizer::Impl::gather_parameters() {
     throw;
   }
   parameter_update_->finish_gathers();
+  submit_settling();
+  queue_.drain();
   for (std::size_t b = 0; options_.stage() == 0 && b < states_.size(); ++b) {
     upload(static_cast<std::int32_t>(b));
   }

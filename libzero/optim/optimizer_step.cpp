@@ -247,7 +247,8 @@ StepResult Optimizer::Impl::end_window(const std::vector<OptionValues>& groups, 
   result.grad_norm = decision.grad_norm;
   result.clip_factor = decision.clip_factor;
   result.loss_scale = scaler_.scale();
-  result.deterministic = std::all_of(calls_.begin(), calls_.end(), is_reduced);
+  result.deterministic = std::all_of(calls_.begin(), calls_.end(), is_reduced) &&
+                         (!home_ || home_->payload->sums_in_rank_order());
   gradient_scale_ = scaler_.scale() * static_cast<double>(tally.weight);
   if (decision.apply) {
     require_first_blocks();
@@ -303,6 +304,7 @@ void Optimizer::Impl::compare_replicas(std::int64_t step, const char* when) {
   if (!replicas_.is_due(step)) return;
   std::string difference;
   try {
+    queue_.drain();
     await_device();
     if (image_) image_->download();  // what backward uses, not what it should use
     const std::vector<std::uint64_t> hashes = hashes_of_parameters(table_);
@@ -357,7 +359,9 @@ std::optional<Failure> Optimizer::Impl::update_buckets(float gradient_factor,
   wait_for_gathers();
   if (image_) image_->finish_update();
   mark_parameters_changed();
-  return parameter_update_->finish();
+  const std::optional<Failure> failure = parameter_update_->finish();
+  submit_settling();
+  return failure;
 }
 
 void Optimizer::Impl::wait_for_gathers() {
@@ -378,6 +382,13 @@ void Optimizer::Impl::submit_gather(std::int32_t bucket) {
                    impl.upload(index);
                  },
                  this, bucket});
+}
+
+void Optimizer::Impl::submit_settling() {
+  if (!home_) return;
+  queue_.submit(
+      {[](void* self, std::int32_t) { static_cast<Impl*>(self)->parameter_update_->settle(); },
+       this});
 }
 
 void Optimizer::Impl::upload(std::int32_t bucket) {

@@ -110,7 +110,9 @@ struct Options {
   /// gradient in several parts of one backward (re-entrant checkpointing).
   TORCH_ARG(bool, defer_reduction) = false;
   /// False allows Optimizer::no_sync(): less communication, for sums whose bits depend on the
-  /// number of ranks.
+  /// number of ranks. And where state lies on a GPU, the backend may add gradients up in an order
+  /// of its own (ReduceScatterOptions::any_order): NCCL takes its own reduce-scatter then, which
+  /// rounds after each addition to the dtype that travels.
   TORCH_ARG(bool, deterministic) = true;
   /// Used where a trainable parameter is float16; bfloat16 and float32 do no scaling at all.
   TORCH_ARG(LossScalerOptions, loss_scaler) = {};

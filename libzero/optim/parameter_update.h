@@ -7,10 +7,17 @@
 #include <optional>
 #include <span>
 
+#include "libzero/base/error.h"
 #include "libzero/collective/failure.h"
 #include "libzero/optim/update_rule.h"
 
 namespace zero {
+
+/// Parameters that other ranks have stepped did not come.
+class GatherError : public CommError {
+ public:
+  using CommError::CommError;
+};
 
 /// What an update does to an element.
 struct UpdateArithmetic {
@@ -44,6 +51,9 @@ class ParameterUpdate {
   /// sees the new ones. The first thing that went wrong with state on a disk since begin(); from
   /// then on nothing was stepped, but the collectives went on.
   virtual std::optional<Failure> finish() = 0;
+  /// On the communication thread, after gathers: waits for those that a GPU is still at work on,
+  /// for which nobody else has to. Throws GatherError.
+  virtual void settle() {}
 
   /// From now on each element of a gradient, factor included, is brought into [-limit, limit]; 0:
   /// no.

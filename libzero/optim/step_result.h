@@ -31,14 +31,16 @@ struct StepResult {
                                    ///< is not finite.
 
   /// True: micro-gradients were added in the order of the global batch, which gives the same bits
-  /// on any number of ranks. False: no_sync() covered a call.
+  /// on any number of ranks. False: no_sync() covered a call, or the backend had an order of its own
+  /// (Options::deterministic).
   bool deterministic = true;
 
   bool stop_requested = false;  ///< A rank asked to stop (Optimizer::request_stop): save and leave.
 
   double seconds = 0;  ///< Wall time of step().
-  double comm_seconds =
-      0;  ///< Time spent inside collectives since the previous step, most of it during backward.
+  /// Time that the host spent inside collectives since the previous step, most of it during
+  /// backward.
+  double comm_seconds = 0;
 
   /// What this rank's optimizer holds, as its memory() says: in host memory, and in a GPU's.
   std::int64_t host_bytes = 0;

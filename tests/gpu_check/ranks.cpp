@@ -120,9 +120,11 @@ class RankCheck {
                                       place(static_cast<std::size_t>(all * 2)));
     const nccl::DeviceMemory sums(lane_.apis(), slice * 4);
     std::byte* const own = whole.get() + comm_.rank() * slice * 2;
+    ReduceScatterOptions options;
+    options.any_order = !world_.deterministic;
     results.reduce_scatter.seconds = time([&] {
       return comm_.reduce_scatter({whole.get(), all, DType::kBFloat16},
-                                  {sums.get(), slice, DType::kFloat32}, {});
+                                  {sums.get(), slice, DType::kFloat32}, options);
     });
     results.all_gather.seconds = time([&] {
       return comm_.all_gather({own, slice, DType::kBFloat16}, {whole.get(), all, DType::kBFloat16},
@@ -195,7 +197,6 @@ Results run_world(const Apis& apis, const Settings& settings, const World& world
         options.store = store;
         options.device = rank;
         options.timeout = kTimeout;
-        options.deterministic = world.deterministic;
         const auto comm = nccl::join(std::move(options));
         const Results mine = RankCheck(apis, *comm, *references[r], settings, world).run();
         comm->shutdown();

@@ -131,9 +131,6 @@ std::vector<std::string> join_with(const std::function<void(int rank, nccl::Opti
 
 TEST(NcclOptions, RanksWithDifferentOptionsAreAllRefused) {
   EXPECT_THAT(join_with([](int, nccl::Options&) {}), Each(""));
-  EXPECT_THAT(
-      join_with([](int rank, nccl::Options& options) { options.deterministic = rank == 0; }),
-      Each(AllOf(StartsWith("ContractError"), HasSubstr("deterministic 0"))));
   EXPECT_THAT(join_with([](int rank, nccl::Options& o) { o.scratch_bytes = 1000 + rank; }),
               Each(AllOf(StartsWith("ContractError"), HasSubstr("scratch_bytes 1001"))));
   EXPECT_THAT(join_with([](int rank, nccl::Options& options) {
@@ -146,9 +143,9 @@ TEST(NcclOptions, RanksWithDifferentOptionsAreAllRefused) {
 
 /// One bfloat16 reduce_scatter in which the order and the rounding of additions show, of slices of
 /// `slice` elements.
-std::vector<float> sums(bool deterministic, std::int64_t slice) {
+std::vector<float> sums(bool any_order, std::int64_t slice) {
   constexpr int kWorld = 4;
-  auto ranks = make_light_world(kWorld, kPatience, deterministic);
+  auto ranks = make_light_world(kWorld, kPatience);
   std::vector<std::thread> threads;
   std::vector<float> all(kWorld * slice, 0.5f);
   for (int rank = 0; rank < kWorld; ++rank) {
@@ -162,15 +159,17 @@ std::vector<float> sums(bool deterministic, std::int64_t slice) {
       float* const out = all.data() + rank * slice;
       std::vector<double> squares(static_cast<std::size_t>(slice / kNormBlock));
       std::int64_t shown = 0;
+      ReduceScatterOptions options{true,
+                                   [&](std::int64_t begin, std::int64_t count) {
+                                     EXPECT_EQ(begin, shown);
+                                     shown += count;
+                                     EXPECT_NE(out[shown - 1], 0.5f)
+                                         << "shown before it was summed";
+                                   },
+                                   "", squares.data()};
+      options.any_order = any_order;
       comm.reduce_scatter({in.data(), kWorld * slice, DType::kBFloat16},
-                          {out, slice, DType::kFloat32},
-                          {true,
-                           [&](std::int64_t begin, std::int64_t count) {
-                             EXPECT_EQ(begin, shown);
-                             shown += count;
-                             EXPECT_NE(out[shown - 1], 0.5f) << "shown before it was summed";
-                           },
-                           "", squares.data()})
+                          {out, slice, DType::kFloat32}, options)
           ->wait();
       EXPECT_EQ(shown, slice);
       for (std::size_t b = 0; b < squares.size(); ++b) {
@@ -186,13 +185,39 @@ std::vector<float> sums(bool deterministic, std::int64_t slice) {
 
 TEST(NcclOptions, NcclsOwnSumIsNearTheOrderedOneAndNotThatOne) {
   for (const std::int64_t slice : {47 * kNormBlock, 1600 * kNormBlock}) {  // the scratch holds 1024
-    const std::vector<float> ordered = sums(true, slice);
-    const std::vector<float> native = sums(false, slice);
+    const std::vector<float> ordered = sums(false, slice);
+    const std::vector<float> native = sums(true, slice);
     EXPECT_NE(ordered, native);
     for (std::size_t i = 0; i < ordered.size(); ++i) {
       ASSERT_NEAR(ordered[i], native[i], 0.02f * std::fabs(ordered[i]));
     }
   }
+}
+
+TEST(NcclOptions, RanksOfWhichSomeAskForAnyOrderAreAllRefused) {
+  const auto errors = kRanks.run(2, kPatience, [](Collective& comm) {
+    std::vector<float> in(8, 1), out(4);
+    ReduceScatterOptions options;
+    options.any_order = comm.rank() == 1;
+    EXPECT_THAT(
+        fault_test::what_of([&] {
+          comm.reduce_scatter({in.data(), 8, DType::kFloat32}, {out.data(), 4, DType::kFloat32},
+                              options)
+              ->wait();
+        }),
+        AllOf(StartsWith("ContractError"), HasSubstr("rank 1: "), HasSubstr("in any order")));
+    comm.barrier("goes on")->wait();
+    comm.shutdown();
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+std::shared_ptr<Collective> alone() {
+  nccl::Options options;
+  options.apis = fake_apis();
+  options.control = make_threads(1, kPatience)[0];
+  options.store = make_memory_store();
+  return nccl::join(std::move(options));
 }
 
 /// The caller's kernels are still on their stream when the call is made.
@@ -201,11 +226,7 @@ TEST(NcclMemory, ACallWaitsForTheCallersStream) {
     nccl::CudaStream stream = nullptr;
     const nccl::CudaApi cuda = fake_cuda();
     if (own_stream) cuda.stream_create_with_flags(&stream, nccl::kCudaStreamNonBlocking);
-    nccl::Options options;
-    options.apis = fake_apis();
-    options.control = make_threads(1, kPatience)[0];
-    options.store = make_memory_store();
-    const auto comm = nccl::join(std::move(options));
+    const auto comm = alone();
     comm->follow_stream(stream);
     std::vector<float> in(5000, 0.0f);
     std::vector<float> out(5000, 0.0f);
@@ -225,6 +246,50 @@ TEST(NcclMemory, ACallWaitsForTheCallersStream) {
     comm->shutdown();
     if (own_stream) cuda.stream_destroy(stream);
   }
+}
+
+TEST(NcclMemory, AStreamThatWorkLeadsWaitsForItAndTheHostDoesNot) {
+  const nccl::CudaApi cuda = fake_cuda();
+  nccl::CudaStream given = nullptr, led = nullptr;
+  cuda.stream_create_with_flags(&given, nccl::kCudaStreamNonBlocking);
+  cuda.stream_create_with_flags(&led, nccl::kCudaStreamNonBlocking);
+  const auto comm = alone();
+  comm->follow_stream(given);
+  const std::vector<float> in(5000, 2.0f);
+  std::vector<float> out(5000, 0.0f), seen;
+  std::promise<void> later, read;
+  FakeStream::of(given).put([go = later.get_future().share()] { go.wait(); });
+  const WorkPtr work =
+      comm->reduce_scatter({in.data(), 5000, DType::kFloat32}, {out.data(), 5000, DType::kFloat32},
+                           {false, nullptr, "early"});
+  EXPECT_TRUE(work->lead_stream(led));
+  EXPECT_FALSE(work->test());
+  FakeStream::of(led).put([&] {
+    seen = out;
+    read.set_value();
+  });
+  later.set_value();
+  read.get_future().wait();
+  EXPECT_EQ(seen, std::vector<float>(5000, 2.0f));
+  work->wait();
+  EXPECT_TRUE(work->lead_stream(led));
+  comm->shutdown();
+  cuda.stream_destroy(given);
+  cuda.stream_destroy(led);
+}
+
+TEST(NcclMemory, WorkThatTheHostHasToEndLeadsNoStreamBefore) {
+  const auto comm = alone();
+  const std::vector<float> in(64, 2.0f);
+  std::vector<float> out(64);
+  double squares = 0;
+  ReduceScatterOptions options{false, nullptr, "early", &squares};
+  const WorkPtr work = comm->reduce_scatter({in.data(), 64, DType::kFloat32},
+                                            {out.data(), 64, DType::kFloat32}, options);
+  EXPECT_FALSE(work->lead_stream(nullptr));
+  work->wait();
+  EXPECT_EQ(squares, 64 * 4.0);
+  comm->shutdown();
 }
 
 }  // namespace

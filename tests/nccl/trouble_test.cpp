@@ -28,15 +28,16 @@ using Errors = std::vector<std::string>;
 
 const bool kAround = Around::every_test(std::chrono::microseconds(20));
 
-/// One of each kind of call that moves payload.
-void use(Collective& comm) {
+/// One of each kind of call that moves payload. `native`: sums as NCCL does.
+void use(Collective& comm, bool native) {
   const std::int64_t slice = 9000;
   std::vector<float> in(static_cast<std::size_t>(slice * comm.size()), 1.0f);
   std::vector<float> out(static_cast<std::size_t>(slice));
   const std::int64_t all = slice * comm.size();
-  const WorkPtr sum =
-      comm.reduce_scatter({in.data(), all, DType::kFloat32}, {out.data(), slice, DType::kFloat32},
-                          {false, nullptr, "bucket 7"});
+  ReduceScatterOptions options{false, nullptr, "bucket 7"};
+  options.any_order = native;
+  const WorkPtr sum = comm.reduce_scatter({in.data(), all, DType::kFloat32},
+                                          {out.data(), slice, DType::kFloat32}, options);
   sum->wait();
   comm.all_gather({out.data(), slice, DType::kFloat32}, {in.data(), all, DType::kFloat32}, "whole")
       ->wait();
@@ -45,10 +46,9 @@ void use(Collective& comm) {
   EXPECT_EQ(out[8999], static_cast<float>(comm.size() * comm.size()));
 }
 
-Errors run(int size, milliseconds timeout = fault_test::kPatience,
-           const fault_test::ThreadRanks& ranks = kRanks) {
-  return ranks.run(size, timeout, [](Collective& comm) {
-    use(comm);
+Errors run(int size, milliseconds timeout = fault_test::kPatience, bool native = false) {
+  return kRanks.run(size, timeout, [native](Collective& comm) {
+    use(comm, native);
     comm.barrier("all are through")->wait();  // whoever is through hears of it in this
     comm.shutdown();
   });
@@ -65,7 +65,7 @@ class NcclFunction : public ::testing::TestWithParam<const char*> {
     Weather::now().on_call([=](const std::string& function, int rank) {
       return function == name && rank == victim && ++*calls >= nth ? 2 : 0;
     });
-    errors = run(3, fault_test::kPatience, name == "ncclReduceScatter" ? kNativeRanks : kRanks);
+    errors = run(3, fault_test::kPatience, name == "ncclReduceScatter");
     Weather::now().on_call(nullptr);
     return *calls - nth + 1;
   }

@@ -13,14 +13,13 @@ namespace zero::nccl_test {
 
 std::shared_ptr<Collective> join_beside(std::shared_ptr<Collective> control,
                                         std::shared_ptr<KeyValueStore> store,
-                                        std::chrono::milliseconds timeout, bool deterministic) {
+                                        std::chrono::milliseconds timeout) {
   nccl::Options options;
   options.apis = fake_apis();
   options.device = control->rank();
   options.control = std::move(control);
   options.store = std::move(store);
   options.timeout = timeout;
-  options.deterministic = deterministic;
   options.scratch_bytes = 0;  // the least: large calls travel in many pieces
   return nccl::join(std::move(options));
 }
@@ -30,14 +29,8 @@ std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueSto
   return join_beside(shm::join({rank, size, timeout, store}), store, timeout);
 }
 
-std::shared_ptr<Collective> join_native(int rank, int size, std::shared_ptr<KeyValueStore> store,
-                                        std::chrono::milliseconds timeout) {
-  return join_beside(shm::join({rank, size, timeout, store}), store, timeout, false);
-}
-
 std::vector<std::shared_ptr<Collective>> make_light_world(int size,
                                                           std::chrono::milliseconds timeout,
-                                                          bool deterministic,
                                                           std::int64_t scratch_bytes) {
   const auto controls = make_threads(size, timeout);
   const auto store = make_memory_store();
@@ -47,8 +40,7 @@ std::vector<std::shared_ptr<Collective>> make_light_world(int size,
     threads.emplace_back([&, rank] {
       const auto r = static_cast<std::size_t>(rank);
       try {
-        ranks[r] = nccl::join(
-            {fake_apis(), controls[r], store, rank, timeout, deterministic, scratch_bytes});
+        ranks[r] = nccl::join({fake_apis(), controls[r], store, rank, timeout, scratch_bytes});
       } catch (const std::exception& error) {
         ADD_FAILURE() << "rank " << rank << " cannot join: " << error.what();
       }

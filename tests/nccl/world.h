@@ -10,22 +10,16 @@ namespace zero::nccl_test {
 /// One rank whose words go over `control`.
 std::shared_ptr<Collective> join_beside(std::shared_ptr<Collective> control,
                                         std::shared_ptr<KeyValueStore> store,
-                                        std::chrono::milliseconds timeout,
-                                        bool deterministic = true);
+                                        std::chrono::milliseconds timeout);
 
 std::shared_ptr<Collective> join(int rank, int size, std::shared_ptr<KeyValueStore> store,
                                  std::chrono::milliseconds timeout);
-std::shared_ptr<Collective> join_native(int rank, int size, std::shared_ptr<KeyValueStore> store,
-                                        std::chrono::milliseconds timeout);
 
 inline const fault_test::ThreadRanks kRanks{join};
-/// They sum as NCCL does.
-inline const fault_test::ThreadRanks kNativeRanks{join_native};
 
 /// Words go over `threads`: quicker to make, and ThreadSanitizer sees all of it.
 std::vector<std::shared_ptr<Collective>> make_light_world(int size,
                                                           std::chrono::milliseconds timeout,
-                                                          bool deterministic = true,
                                                           std::int64_t scratch_bytes = 0);
 
 }  // namespace zero::nccl_test

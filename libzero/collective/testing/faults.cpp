@@ -38,6 +38,7 @@ class HeldCall final : public Work {
     make();
     work_->wait();
   }
+  bool lead_stream(void* stream) noexcept override { return work_ && work_->lead_stream(stream); }
 
  private:
   std::function<WorkPtr()> action_;
