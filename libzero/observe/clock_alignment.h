@@ -20,7 +20,7 @@ struct ClockOffset {
   std::int64_t collectives = 0;  ///< That it was taken from; 0: the clocks are one.
 };
 
-/// The collectives of the rank whose clock counts.
+/// The collectives of the rank whose clock counts. Not thread-safe.
 class ClockReference {
  public:
   /// Remembers the collectives of the reference; what lies beyond the first 65,536 it forgets.
@@ -37,7 +37,8 @@ class ClockReference {
   std::map<Key, Collective> collectives_;
 };
 
-/// Compares another rank's collectives with them.
+/// Compares another rank's collectives with them. Not thread-safe; several may share a reference
+/// that is complete.
 class ClockComparison {
  public:
   /// `reference` is complete and must outlive this.

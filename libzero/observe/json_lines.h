@@ -11,6 +11,7 @@
 
 namespace zero::observe {
 
+/// The file. Not thread-safe.
 class JsonLines {
  public:
   /// `append`: the lines of an earlier part of the run stay, but for one that was cut short by its

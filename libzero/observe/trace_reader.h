@@ -32,6 +32,7 @@ struct TraceEvent {
   std::int64_t step = 0;
   std::int64_t sequence = -1;  ///< -1: no collective.
 
+  /// On the rank's own clock.
   Nanoseconds end() const noexcept { return begin + duration; }
 };
 

@@ -15,6 +15,7 @@ class DataFile {
   /// Throws IoError, with errno's text, if it cannot be opened, FormatError if it is no file.
   explicit DataFile(const std::string& path);
   ~DataFile();
+  /// The other one may then only be destroyed.
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&&) = delete;
 

@@ -28,6 +28,8 @@ class RecomputeScope {
  public:
   using Again = std::function<void(const std::vector<at::Tensor>& inputs)>;
 
+  /// Throws Unavailable where Python's autograd engine runs in this process. `again` is kept until
+  /// backward is through; what it throws comes out of backward.
   RecomputeScope(std::vector<at::Tensor> inputs, Again again, const RecomputeOptions& options);
   ~RecomputeScope();
   RecomputeScope(const RecomputeScope&) = delete;
