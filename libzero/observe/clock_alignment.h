@@ -44,7 +44,9 @@ class ClockComparison {
   /// `reference` is complete and must outlive this.
   explicit ClockComparison(const ClockReference& reference) : reference_(reference) {}
 
-  /// Throws FormatError if the ranks made different collectives: they are not of one run.
+  /// Takes a collective of the other rank into account; other spans, and what the reference does
+  /// not have, count for nothing. Throws FormatError if the ranks made different collectives: they
+  /// are not of one run.
   void add(const TraceEvent& event);
 
   /// `may_be_one`: both clocks have the same name; they count as one unless the collectives say

@@ -18,7 +18,7 @@ class JsonLines {
   /// end. Throws IoError naming the file if it cannot be written.
   JsonLines(const std::string& path, bool append);
 
-  /// Throws IoError. The line is with the operating system when it returns.
+  /// Appends a line. Throws IoError. The line is with the operating system when it returns.
   void write(const JsonObject& line);
 
  private:

@@ -45,9 +45,10 @@ class TraceReader {
 
   /// What the file says of itself, before its first event.
   const TraceHead& head() const noexcept { return head_; }
-  /// False at the end. Throws as the constructor does, also for a file that ends early.
+  /// Reads the next event; false at the end, where `event` is undefined. Throws as the constructor
+  /// does, also for a file that ends early.
   bool next(TraceEvent& event);
-  /// Read so far.
+  /// Bytes of the file read so far.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:

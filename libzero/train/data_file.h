@@ -19,7 +19,7 @@ class DataFile {
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&&) = delete;
 
-  /// When it was opened.
+  /// Bytes, when it was opened.
   std::int64_t size() const noexcept { return size_; }
 
   /// Bytes [offset, offset + bytes.size()). Throws IoError if the disk refuses, FormatError if the

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Activation checkpointing: memory for time.
+/// Activation checkpointing (Chen et al. 2016, arXiv 1604.06174): memory for time.
 
 #include <ATen/core/Tensor.h>
 
