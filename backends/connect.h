@@ -13,6 +13,7 @@
 
 namespace zero {
 
+/// What the environment says otherwise.
 struct ConnectOptions {
   /// "auto", "self", "shm", "gloo", "nccl". auto: self for one rank; shm where all ranks are on one
   /// host and can share memory, otherwise gloo; and beside that, for the memory of GPUs, NCCL where
@@ -35,11 +36,16 @@ struct ConnectOptions {
 };
 
 /// Resolves the topology and backend, meets the other ranks and returns this rank's communicator.
-/// Throws ContractError for a bad environment, if ranks of different hosts ask for shm or if
-/// ranks that ask for nccl cannot have it together (one GPU for two, different NCCLs), Unavailable
-/// for a backend that this build or machine lacks, IoError if this rank must serve the store and
-/// cannot listen or if there is not enough memory to share, CommError naming the ranks that did not
-/// come in time.
+/// Collective: every rank of the run calls it, once for each restart. Waits at most for the timeout
+/// in each of its parts. One thread, while no other changes the environment.
+///
+/// Throws ContractError for a bad environment or option, if ranks were told of different backends
+/// or places, if ranks of different hosts ask for shm or if ranks that ask for nccl cannot have it
+/// together (one GPU for two, different NCCLs), Unavailable for a backend that this build or
+/// machine lacks, IoError if this rank must serve the store and cannot listen or if there is not
+/// enough memory to share, CommError naming the ranks that did not come in time, or if the store
+/// cannot be reached or knows another secret, FormatError if another rank's answer makes no sense
+/// (another libzero).
 ///
 /// ZERO_NCCL_LIBRARY and ZERO_CUDART_LIBRARY name libraries to take instead of libnccl.so.2 and
 /// libcudart.so; libzero's kernels for GPUs are looked for like a plug-in.

@@ -18,8 +18,9 @@ namespace zero::checkpoint {
 /// What the operating system refused, with its number, for callers that can do something about it.
 class FileError : public IoError {
  public:
-  /// `operation` is the name of the call, "pwrite" for instance.
+  /// `operation` is the name of the call, "pwrite" for instance; `code` is errno.
   FileError(std::string_view operation, std::string_view path, int code);
+  /// errno.
   int code() const noexcept { return code_; }
 
  private:
@@ -28,19 +29,22 @@ class FileError : public IoError {
 
 /// An open regular file. The destructor closes it and swallows what that reports: writers call
 /// close(). Calls on one File may come from several threads as long as none of them is close().
+/// Offsets and sizes are bytes.
 class File {
  public:
   virtual ~File() = default;
   /// At most data.size() bytes, at least 1 unless data is empty: returns how many. Throws
-  /// FileError.
+  /// FileError, also with EINTR (write_all() tries again).
   virtual std::size_t pwrite(std::span<const std::byte> data, std::uint64_t offset) = 0;
-  /// At most data.size() bytes, 0 at the end of the file. Throws FileError.
+  /// At most data.size() bytes, 0 at the end of the file: returns how many. Throws FileError, also
+  /// with EINTR (read_all() tries again).
   virtual std::size_t pread(std::span<std::byte> data, std::uint64_t offset) = 0;
   /// Bytes and size are on the disk when it returns. After a failure nothing is known about them,
   /// and a second call proves nothing. Throws FileError.
   virtual void fsync() = 0;
   /// Throws FileError. The file counts as closed either way.
   virtual void close() = 0;
+  /// Bytes of the file now. Throws FileError.
   virtual std::uint64_t size() = 0;
   /// How many of these bytes are stored, about: at least `enough`, if there are so many. The others
   /// are holes, which take no room on the disk. A file system that does not tell has none.
@@ -59,7 +63,7 @@ struct FileStatus {
   std::uint64_t size = 0;
 };
 
-/// Released by its destructor, and by the kernel when the process ends.
+/// Released by its destructor, on any thread, and by the kernel when the process ends.
 class FileLock {
  public:
   virtual ~FileLock() = default;
@@ -83,14 +87,19 @@ class FileSystem {
   /// An existing regular file to read; ELOOP for a symbolic link that is refused or leads in a
   /// circle, EINVAL for what is no regular file.
   virtual std::unique_ptr<File> open(const std::string& path, Links links) = 0;
+  /// The same, refusing a symbolic link.
   std::unique_ptr<File> open(const std::string& path) { return open(path, Links::kRefuse); }
+  /// A new directory in one that exists.
   virtual void make_directory(const std::string& path) = 0;
+  /// The names in it are on the disk when it returns.
   virtual void fsync_directory(const std::string& path) = 0;
   /// Fails with EEXIST if `to` exists.
   virtual void rename_new(const std::string& from, const std::string& to) = 0;
   /// Replaces a file `to`.
   virtual void rename_over(const std::string& from, const std::string& to) = 0;
+  /// Removes a file's name, or a symbolic link.
   virtual void unlink(const std::string& path) = 0;
+  /// Removes an empty directory.
   virtual void remove_directory(const std::string& path) = 0;
   /// Names in a directory without "." and "..", sorted.
   virtual std::vector<std::string> list(const std::string& path) = 0;
@@ -104,20 +113,22 @@ class FileSystem {
   virtual std::unique_ptr<FileLock> lock_directory(const std::string& path, Sharing sharing) = 0;
 };
 
-/// The operating system's.
+/// The operating system's. May be shared by any number of stores and threads.
 std::shared_ptr<FileSystem> on_disk();
 
 /// How often in a row a call that a signal interrupted is tried again: enough for any timer, but
 /// not for ever.
 inline constexpr int kMaxInterruptions = 1000;
 
-/// Writes everything: short writes go on, interrupted ones are tried again.
+/// Writes everything at byte `offset`: short writes go on, interrupted ones are tried again, at
+/// most kMaxInterruptions times in a row. Throws FileError; some bytes may have been written then.
 void write_all(File& file, std::span<const std::byte> data, std::uint64_t offset);
 
-/// Reads everything. Throws FormatError, naming `path`, if the file ends before.
+/// Fills `data` from byte `offset` on, likewise. Throws FormatError, naming `path`, if the file
+/// ends before, and FileError; `data` is undefined then.
 void read_all(File& file, std::span<std::byte> data, std::uint64_t offset, std::string_view path);
 
-/// "root" + "name" -> "root/name"; "root/" does as well.
+/// "root" + "name" -> "root/name"; "root/" does as well. REQUIRES a folder that is not empty.
 std::string join_path(std::string_view folder, std::string_view name);
 
 /// The folder that holds `path`: "a/b" -> "a", "b" -> ".", "/" -> "/". Trailing slashes do not

@@ -15,6 +15,7 @@ namespace zero::checkpoint {
 /// Long enough for whoever removes old checkpoints beside a run that saves.
 inline constexpr std::chrono::seconds kPatientLockWait{5};
 
+/// How a store of HDF5 files saves and removes. Nothing here matters to who reads.
 struct Hdf5StoreOptions {
   /// false: for file systems without locks. Then only one job may save into the root, and leftovers
   /// of crashes stay.
@@ -36,12 +37,16 @@ struct Hdf5StoreOptions {
   std::function<std::string()> new_attempt;
 };
 
-/// `root` is made by the first save; its parent must exist. Throws ContractError for options that
-/// break their rules.
+/// `root` is made by the first save; its parent must exist. Touches no file yet. Throws
+/// ContractError for an empty root and for options that break their rules. begin() takes the root's
+/// lock until its Writer commits or aborts, remove() while it works; where another process has it
+/// for longer than lock_wait, they throw ContractError. Without locks it is for the caller to save
+/// and remove one at a time.
 std::unique_ptr<Store> make_hdf5_store(std::shared_ptr<FileSystem> files, std::string root,
                                        Hdf5StoreOptions options = {});
 
-/// A checkpoint by its directory, whatever that is called. Throws FormatError, IoError.
+/// A checkpoint by its directory, whatever that is called. Throws FormatError for what is no whole
+/// checkpoint (elements are checked by Reader::read), IoError.
 std::unique_ptr<Reader> open_checkpoint(std::shared_ptr<FileSystem> files, std::string directory);
 
 }  // namespace zero::checkpoint

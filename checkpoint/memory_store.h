@@ -9,6 +9,8 @@
 
 namespace zero::checkpoint {
 
+/// A new, empty store. put() copies what it is given. Throws no IoError; join() works within this
+/// process, on the same store.
 std::unique_ptr<Store> make_memory_store();
 
 }  // namespace zero::checkpoint

@@ -68,20 +68,24 @@ inline constexpr std::size_t kMaxGroups = 65536;
 inline constexpr std::size_t kMaxDimensions = 8;
 inline constexpr std::size_t kMaxNameBytes = 1024;
 
-/// Throws ContractError, naming what breaks the rules of docs/checkpoint_format.md.
+/// Throws ContractError, naming what breaks the rules of docs/checkpoint_format.md ("The common
+/// file", "Limits"): ranges, names, shapes, aliases, groups without the same options.
 void validate(const CommonState& state);
 
-/// The same for a state that world_size ranks share: the world size, and whose blobs are surplus.
+/// The same for a state that world_size ranks share: the world size, 1 to kMaxWorldSize, and whose
+/// blobs are surplus.
 void validate(const CommonState& state, int world_size);
 
-/// Throws ContractError, naming rank, state and parameter.
+/// What a rank hands in for parameters that are valid themselves: names, extents (in range, sorted,
+/// disjoint, none empty, none of an alias), memory of their size in bytes, no state twice. Reads no
+/// element. Throws ContractError, naming state and parameter, and `rank`, which is not judged.
 void validate(const RankState& state, std::span<const ParameterSpec> parameters, int rank);
 
 /// Names of options, counters, blobs and runs: 1-64 of A-Z a-z 0-9 _ . -, the first no dot.
 bool is_key(std::string_view text) noexcept;
 /// Names of states: 1-64 of a-z 0-9 _.
 bool is_state_name(std::string_view text) noexcept;
-/// 1 to kMaxNameBytes bytes of UTF-8 without control characters.
+/// 1 to kMaxNameBytes bytes of UTF-8 without the control characters of ASCII.
 bool is_parameter_name(std::string_view text) noexcept;
 
 /// "w[2:5)": for messages. Survives an index that is out of range.

@@ -22,4 +22,6 @@ set(DOXYGEN_MACRO_EXPANSION YES)
 set(DOXYGEN_EXPAND_ONLY_PREDEF YES)
 # LibTorch's macro makes a getter and a setter of each option.
 set(DOXYGEN_PREDEFINED "TORCH_ARG(T,name)=T name")
+# The text at the head of a header is the file's, not that of the namespace that comes next.
+set(DOXYGEN_INPUT_FILTER "sed 2s,^$,///@file,")
 doxygen_add_docs(docs ${headers} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} COMMENT "Reference of the public headers")

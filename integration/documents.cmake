@@ -24,3 +24,17 @@ get_target_property(torch_includes zero::torch INTERFACE_INCLUDE_DIRECTORIES)
 zero_integration_test(documents.structure TIMEOUT 120
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/structure_test.py
     ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER} ${torch_includes})
+
+if(TARGET docs)
+  zero_integration_test(documents.reference TIMEOUT 120
+    COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target docs)
+  zero_integration_test(documents.docstrings TIMEOUT 60
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/docstrings_test.py
+      ${DOXYGEN_EXECUTABLE} ${PROJECT_BINARY_DIR}/Doxyfile.docs)
+else()
+  # Run nowhere, so that their reason stands among the results.
+  foreach(test documents.reference documents.docstrings)
+    add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -E echo "skipped: there is no doxygen on this machine")
+    set_tests_properties(${test} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: " LABELS integration)
+  endforeach()
+endif()

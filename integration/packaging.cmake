@@ -109,12 +109,3 @@ endif()
 # The library's sources are compiled once more here; one program without LibTorch shows that the way works.
 zero_consumer_test(add_subdirectory without_torch -DLIBZERO_SOURCE=${PROJECT_SOURCE_DIR})
 zero_consumer_test(fetch_content without_torch -DLIBZERO_FETCH=${PROJECT_SOURCE_DIR})
-
-if(TARGET docs)
-  zero_integration_test(documents.reference TIMEOUT 120
-    COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target docs)
-else()
-  # Runs nowhere, so that its reason stands among the results.
-  add_test(NAME documents.reference COMMAND ${CMAKE_COMMAND} -E echo "skipped: there is no doxygen on this machine")
-  set_tests_properties(documents.reference PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: " LABELS integration)
-endif()

@@ -1,6 +1,12 @@
 #pragma once
 
 /// Everything that a trainer needs. Includes no LibTorch header beyond tensors and optimizers.
+///
+/// What holds in all public headers unless a docstring says otherwise: Functions outside classes
+/// keep no state; several threads may call them at once as far as the arguments allow it. Structs
+/// are values: any number of threads may read one that nobody writes. Beside the errors that are
+/// named, which libzero/base/error.h explains, std::bad_alloc may come from whatever takes memory,
+/// and LibTorch's c10::Error from whatever works on tensors.
 
 #include "backends/connect.h"
 #include "backends/rendezvous/topology.h"

@@ -8,6 +8,7 @@
 
 namespace zero {
 
+/// One rank's place. Ranks count from 0; local ones are those of this rank's host.
 struct Topology {
   int rank = 0;
   int size = 1;
@@ -30,13 +31,15 @@ struct Topology {
 /// Reads one environment variable; nullopt if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// The environment of this process.
+/// The environment of this process, as getenv() has it when the result is called: not while another
+/// thread changes it.
 Environment process_environment();
 
 /// Resolves the topology from exactly one source, in this order: `zero run`, torchrun, Open MPI,
-/// Slurm (only where SLURM_PROCID and SLURM_STEP_ID exist), nothing (alone). Throws ContractError
-/// on a partial or contradictory set, listing every variable that was seen (but never the secret)
-/// and what is missing. A variable that is set but empty is refused, too.
+/// Slurm (only where SLURM_PROCID and SLURM_STEP_ID exist), nothing (alone). Asks nobody else and
+/// opens nothing. Throws ContractError on a partial or contradictory set (a rank that is not below
+/// the size, a port that is none), listing every variable that was seen (but never the secret) and
+/// what is missing. A variable that is set but empty is refused, too.
 ///
 /// Where rank 0 serves the store: its port is ZERO_PORT, else MASTER_PORT + 1 (the launcher itself
 /// may listen on MASTER_PORT), else, under Slurm, 15000 + (SLURM_JOB_ID + 257 * SLURM_STEP_ID) mod

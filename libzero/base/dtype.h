@@ -17,7 +17,8 @@ enum class DType : std::uint8_t {
 /// Bytes of one element. Throws ContractError for a value outside the enumeration.
 std::int64_t size_of(DType dtype);
 
-/// "float32", "bfloat16", ... ; "unknown" for a value outside the enumeration.
+/// "float32", "bfloat16", "float16", "int64", "uint8"; "unknown" for a value outside the
+/// enumeration. The text is static.
 std::string_view name_of(DType dtype) noexcept;
 
 /// True for the types that gradients and parameters may have.

@@ -53,8 +53,8 @@ class Unavailable : public Error {
 
 }  // namespace zero
 
-/// Checks a rule that the caller must keep, in release builds too. `message` is evaluated only on
-/// failure.
+/// Checks a rule that the caller must keep, in release builds too: throws ContractError(message) if
+/// `condition` is false. `message` is evaluated only then.
 #define ZERO_REQUIRE(condition, message)     \
   do {                                       \
     if (!(condition)) [[unlikely]]           \

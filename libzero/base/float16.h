@@ -1,18 +1,21 @@
 #pragma once
 
-/// Conversions between fp32 and the two 16-bit formats, in integer arithmetic: the same bits on
-/// every compiler and instruction set. Rounding is to nearest, ties to even; NaN stays NaN (quiet);
-/// overflow gives infinity.
+/// Conversions between fp32 and the two 16-bit formats: the same bits on every compiler and
+/// instruction set. fp32 and fp16 are binary32 and binary16 of IEEE 754-2008 (3.6), bf16 is the
+/// upper half of a binary32. Rounding is to nearest, ties to even (4.3.1), and needs the default
+/// rounding mode; NaN stays NaN; overflow gives infinity.
 
 #include <bit>
 #include <cstdint>
 
 namespace zero {
 
+/// Exact: the bits with 16 zeros behind them. A NaN keeps its bits, a signalling one too.
 constexpr float float_from_bfloat16(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
+/// The bits of the nearest bf16, whose subnormals are not flushed. Every NaN becomes 0x7fc0.
 constexpr std::uint16_t bfloat16_from_float(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -23,6 +26,7 @@ constexpr std::uint16_t bfloat16_from_float(float value) noexcept {
 // The fp16 conversions calculate all cases and select one, without branches, so that loops over
 // them are vectorised.
 
+/// Exact, subnormals included. A NaN keeps sign and payload and becomes quiet.
 constexpr float float_from_float16(std::uint16_t half) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16;
   const std::uint32_t magnitude = half & 0x7fffu;
@@ -36,6 +40,8 @@ constexpr float float_from_float16(std::uint16_t half) noexcept {
   return std::bit_cast<float>(sign | bits);
 }
 
+/// The bits of the nearest fp16, subnormals included; magnitudes from 65520 on become infinity.
+/// Every NaN becomes 0x7e00 with its own sign.
 constexpr std::uint16_t float16_from_float(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;

@@ -13,6 +13,7 @@ namespace zero {
 /// also by other libraries, block them for good. Lives and dies on one thread.
 class AllSignalsBlock {
  public:
+  /// Keeps the mask that the thread had, for the end.
   AllSignalsBlock() {
     sigset_t all;
     sigfillset(&all);
@@ -26,7 +27,8 @@ class AllSignalsBlock {
   sigset_t before_;
 };
 
-/// Throws std::system_error where no thread can be started.
+/// Calls `function` on a new thread that blocks all signals; the caller's mask is as before when it
+/// returns. Any thread. Throws std::system_error where no thread can be started.
 template <typename Function>
 std::thread start_quiet_thread(Function&& function) {
   const AllSignalsBlock no_signals;

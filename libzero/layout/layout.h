@@ -27,10 +27,12 @@ struct ParameterSpec {
   std::int32_t alias_of =
       -1;  ///< Tied weights: index of the first owner (which is no alias itself), otherwise -1.
 
-  /// Product of the shape. Throws ContractError on a negative dimension or beyond 2^62.
+  /// Elements: the product of the shape, 1 for a scalar. Throws ContractError, naming the
+  /// parameter, on a negative dimension or beyond 2^62.
   std::int64_t numel() const;
 };
 
+/// How parameters are cut into buckets and buckets into shards. The same on every rank.
 struct LayoutOptions {
   std::int64_t bucket_bytes = 25 << 20;  ///< Cap of a bucket, in bytes of the parameter's dtype.
   std::int64_t first_bucket_bytes =
@@ -44,6 +46,7 @@ struct LayoutOptions {
 struct Interval {
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  /// Elements.
   std::int64_t size() const noexcept { return end - begin; }
   friend bool operator==(const Interval&, const Interval&) = default;
 };
@@ -64,6 +67,7 @@ struct Slot {
   std::int64_t numel = 0;
 };
 
+/// Parameters of one dtype that lie behind each other in the flat order and travel together.
 struct Bucket {
   DType dtype = DType::kFloat32;
   std::int64_t numel = 0;  ///< Elements with alignment holes, without padding for shards.
@@ -88,30 +92,36 @@ inline constexpr std::int64_t kMaxShardAlignment = std::int64_t{1} << 31;
 /// Immutable after construction; any number of threads may read it.
 class Layout {
  public:
-  /// Throws ContractError for an empty or repeated name, a negative dimension, an unknown dtype, a
-  /// trainable parameter whose dtype is not floating, an alias_of that is out of range, refers to a
-  /// later row or to another alias, an alias whose shape or dtype differs from its owner's, or
-  /// options that are not positive (or an alignment beyond kMaxShardAlignment).
+  /// Throws ContractError for an empty or repeated name, a negative dimension, a parameter of more
+  /// than 2^62 elements, an unknown dtype, a trainable parameter whose dtype is not floating, an
+  /// alias_of that is out of range, refers to a later row or to another alias, an alias whose shape
+  /// or dtype differs from its owner's, or options that are not positive (or an alignment beyond
+  /// kMaxShardAlignment).
   Layout(std::vector<ParameterSpec> parameters, LayoutOptions options);
 
+  /// As they were given. Spans and references live as long as the Layout.
   std::span<const ParameterSpec> parameters() const noexcept { return parameters_; }
+  /// Those of all dtypes, the one with the latest registered parameter first.
   std::span<const Bucket> buckets() const noexcept { return buckets_; }
+  /// As they were given.
   const LayoutOptions& options() const noexcept { return options_; }
 
   /// The slot of a parameter; an alias answers with its owner's. bucket is -1 for frozen
   /// parameters. Here and below an index, rank or world size out of range throws ContractError.
   Slot slot(std::int32_t parameter) const;
 
-  /// Elements of every rank's slice of a bucket when it is padded for a collective:
-  /// ceil(n / (A * N)) * A, at least A unless the bucket is empty.
+  /// Elements of every rank's slice of a bucket when it is padded for a collective: ceil(n / (A *
+  /// N)) * A, with its numel n, the shard_alignment A and N ranks; at least A unless the bucket is
+  /// empty.
   std::int64_t padded_shard_numel(std::int32_t bucket, int world_size) const;
 
-  /// What `rank` owns of a bucket: [cut(r), cut(r + 1)) with cut(r) = min(n, r *
-  /// padded_shard_numel).
+  /// What `rank` owns of a bucket, in elements: [cut(r), cut(r + 1)) with cut(r) = min(n, r *
+  /// padded_shard_numel). Empty for ranks behind the bucket's end.
   Interval shard(std::int32_t bucket, int rank, int world_size) const;
 
   /// The parts of parameters inside `interval` of a bucket, in flat order; holes are left out, as
-  /// are empty parts. The interval may reach into the padding behind the bucket.
+  /// are empty parts. The interval may reach into the padding behind the bucket. Throws
+  /// ContractError if it begins below 0 or ends before it begins.
   std::vector<Segment> segments(std::int32_t bucket, Interval interval) const;
 
   /// What `rank` owns, in the model's own coordinates, sorted by parameter, then begin: the common
@@ -119,8 +129,9 @@ class Layout {
   /// trainable parameter exactly once.
   std::vector<Extent> extents(int rank, int world_size) const;
 
-  /// 64-bit hash of names, shapes, dtypes, groups, trainability, aliases, options and buckets;
-  /// independent of world size, process, compiler and byte order.
+  /// 64-bit FNV-1a hash (Fowler, Noll, Vo) of names, shapes, dtypes, groups, trainability, aliases,
+  /// options and buckets; independent of world size, process, compiler and byte order. Finds
+  /// mistakes, no malice.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
  private:

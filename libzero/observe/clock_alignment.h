@@ -20,7 +20,7 @@ struct ClockOffset {
   std::int64_t collectives = 0;  ///< That it was taken from; 0: the clocks are one.
 };
 
-/// The collectives of the rank whose clock counts.
+/// The collectives of the rank whose clock counts. Not thread-safe.
 class ClockReference {
  public:
   /// Remembers the collectives of the reference; what lies beyond the first 65,536 it forgets.
@@ -37,13 +37,16 @@ class ClockReference {
   std::map<Key, Collective> collectives_;
 };
 
-/// Compares another rank's collectives with them.
+/// Compares another rank's collectives with them. Not thread-safe; several may share a reference
+/// that is complete.
 class ClockComparison {
  public:
   /// `reference` is complete and must outlive this.
   explicit ClockComparison(const ClockReference& reference) : reference_(reference) {}
 
-  /// Throws FormatError if the ranks made different collectives: they are not of one run.
+  /// Takes a collective of the other rank into account; other spans, and what the reference does
+  /// not have, count for nothing. Throws FormatError if the ranks made different collectives: they
+  /// are not of one run.
   void add(const TraceEvent& event);
 
   /// `may_be_one`: both clocks have the same name; they count as one unless the collectives say

@@ -11,13 +11,14 @@
 
 namespace zero::observe {
 
+/// The file. Not thread-safe.
 class JsonLines {
  public:
   /// `append`: the lines of an earlier part of the run stay, but for one that was cut short by its
   /// end. Throws IoError naming the file if it cannot be written.
   JsonLines(const std::string& path, bool append);
 
-  /// Throws IoError. The line is with the operating system when it returns.
+  /// Appends a line. Throws IoError. The line is with the operating system when it returns.
   void write(const JsonObject& line);
 
  private:

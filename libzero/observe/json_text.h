@@ -17,7 +17,8 @@ std::string json_string(std::string_view text);
 /// JSON has no text.
 std::string json_number(double value);
 
-/// Keys stay in the order in which they are added. REQUIRES that each is added once.
+/// Keys stay in the order in which they are added. REQUIRES that each is added once. Not
+/// thread-safe.
 class JsonObject {
  public:
   /// As json_string() and json_number() write them.

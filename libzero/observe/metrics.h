@@ -12,7 +12,7 @@
 
 namespace zero::observe {
 
-/// Sums over the steps so far, and values of the last.
+/// Sums over the steps so far, and values of the last. Not thread-safe.
 class Metrics {
  public:
   /// `times` may be null. Takes memory in the first step only.

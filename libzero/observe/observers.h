@@ -7,7 +7,7 @@
 
 namespace zero::observe {
 
-/// Passes everything on to several observers, in order.
+/// Passes everything on to several observers, in order, on the thread that it comes on.
 class Observers : public Observer {
  public:
   /// REQUIRES that none is null.

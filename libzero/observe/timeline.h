@@ -46,7 +46,7 @@ class Timeline : public Observer {
   const OptimizerFacts& facts() const noexcept { return facts_.back(); }
   /// In order of ends.
   std::vector<TimelineSpan> spans(Lane lane) const;
-  /// That there was no room for.
+  /// Spans that there was no room for.
   std::int64_t dropped() const noexcept;
 
   /// Writes what was recorded so far, replacing a file of that name (docs/observability.md has the

@@ -33,7 +33,7 @@ std::vector<std::string> timelines_in(const std::string& place);
 
 /// Writes `out`, a new file, whole or not at all, in memory that does not depend on the files'
 /// sizes. Throws FormatError for files that are no timelines or not of one run, ContractError if
-/// `out` exists or two files are of one rank, IoError.
+/// `out` exists, `files` is empty or two are of one rank, IoError, and what `progress` throws.
 MergeResult merge_timelines(const std::vector<std::string>& files, const std::string& out,
                             const MergeProgress& progress = {});
 

@@ -32,6 +32,7 @@ struct TraceEvent {
   std::int64_t step = 0;
   std::int64_t sequence = -1;  ///< -1: no collective.
 
+  /// On the rank's own clock.
   Nanoseconds end() const noexcept { return begin + duration; }
 };
 
@@ -44,9 +45,10 @@ class TraceReader {
 
   /// What the file says of itself, before its first event.
   const TraceHead& head() const noexcept { return head_; }
-  /// False at the end. Throws as the constructor does, also for a file that ends early.
+  /// Reads the next event; false at the end, where `event` is undefined. Throws as the constructor
+  /// does, also for a file that ends early.
   bool next(TraceEvent& event);
-  /// Read so far.
+  /// Bytes of the file read so far.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:

@@ -14,7 +14,9 @@ namespace zero {
 /// outlive the optimizer; parameters must keep their shapes. Not thread-safe.
 class [[nodiscard]] EmaScope {
  public:
-  /// Copies `parameters` and sets `flag` until the end.
+  /// For Optimizer::ema_scope(): copies `parameters`, of any floating dtype and device, and sets
+  /// `flag`, which must not be null, until the end. Throws what LibTorch throws where there is no
+  /// memory; nothing was changed then.
   EmaScope(std::vector<at::Tensor> parameters, std::shared_ptr<bool> flag);
   EmaScope(EmaScope&&) noexcept = default;
   EmaScope& operator=(EmaScope&&) = delete;

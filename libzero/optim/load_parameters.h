@@ -22,13 +22,14 @@ struct LoadParametersOptions {
   TORCH_ARG(bool, allow_dtype_change) = false;
 };
 
+/// What Optimizer::load_parameters did, the same on every rank.
 struct ParametersReport {
   std::string file;
   std::vector<LoadItem> items;
   std::vector<std::string> warnings;  ///< Values that another type turned into infinity, ...
 };
 
-/// A table, a line for each item.
+/// A table, a line for each item and each warning.
 std::string to_text(const ParametersReport& report);
 
 }  // namespace zero

@@ -1,6 +1,7 @@
 #pragma once
 
-/// The factor that keeps small fp16 gradients from vanishing.
+/// The factor that keeps small fp16 gradients from vanishing (Micikevicius et al. 2018, arXiv
+/// 1710.03740, section 3.2).
 
 #include <cstdint>
 
@@ -8,13 +9,14 @@
 
 namespace zero {
 
+/// Numbers of the rule that LossScaler states.
 struct LossScalerOptions {
   double initial_scale = 65536;         ///< A positive float32 value, at least min_scale.
   double growth_factor = 2;             ///< At least 1; 1 never grows.
   double backoff_factor = 0.5;          ///< Above 0, at most 1; 1 never falls.
-  std::int64_t growth_interval = 2000;  ///< Clean steps in a row before the scale grows.
-  std::int32_t hysteresis = 1;          ///< Overflows that it takes for the scale to fall.
-  double min_scale = 1;                 ///< The scale never falls below; a positive float32 value.
+  std::int64_t growth_interval = 2000;  ///< Clean steps in a row until it grows; at least 1.
+  std::int32_t hysteresis = 1;  ///< Overflows that it takes for the scale to fall, at least 1.
+  double min_scale = 1;         ///< The scale never falls below; a positive float32 value.
   std::int64_t max_consecutive_skips = 0;  ///< exhausted() after so many in a row; 0: never.
 };
 
@@ -33,21 +35,27 @@ struct LossScalerOptions {
 /// scaling a loss and unscaling its gradients use the same number. Not thread-safe.
 class LossScaler {
  public:
-  /// Throws ContractError, naming the option.
+  /// Begins with initial_scale. Throws ContractError, naming the option, for one outside the range
+  /// that LossScalerOptions states.
   explicit LossScaler(const LossScalerOptions& options = {});
 
   /// For bf16 and fp32: the scale is exactly 1 for ever; only overflows in a row are counted.
+  /// Throws ContractError below 0.
   static LossScaler disabled(std::int64_t max_consecutive_skips = 0);
 
+  /// False: disabled() made it.
   bool enabled() const noexcept { return enabled_; }
+  /// The factor of the next loss: a positive float32 value.
   double scale() const noexcept { return state_.scale; }
 
-  /// Every rank must pass the same flag, agreed upon beforehand.
+  /// A step has ended; `overflow`: a gradient was not finite, the step was skipped. Every rank must
+  /// pass the same flag, agreed upon beforehand.
   void update(bool overflow);
 
-  /// True when the last max_consecutive_skips steps all overflowed.
+  /// True when the last max_consecutive_skips steps all overflowed; never where that is 0.
   bool exhausted() const noexcept;
 
+  /// What a checkpoint keeps of it.
   const LossScalerState& state() const noexcept { return state_; }
 
   /// Takes over a saved state. Options may differ from those it was saved under: a longer tracker

@@ -7,7 +7,8 @@
 namespace zero {
 
 /// Bytes that one rank holds for training, by kind. The kinds of the first block follow the formula
-/// in docs/concepts.md exactly; alignment, block_sums and staging come on top.
+/// in docs/concepts.md exactly; alignment, block_sums and staging come on top. All functions count
+/// bytes.
 struct MemoryReport {
   std::int64_t parameters =
       0;  ///< Trainable parameters, in their own dtype; a tied one counts once.
@@ -42,19 +43,22 @@ struct MemoryReport {
   /// On the disk, not in memory: in no sum. Masters and moments, and what fills up pages.
   std::int64_t offloaded = 0;
 
-  /// The kinds that the formula counts.
+  /// The kinds that the formula of docs/concepts.md counts.
   std::int64_t by_formula() const noexcept {
     return parameters + gradients + accumulator + master + exp_avg + exp_avg_sq + momentum_buffer +
            ema;
   }
+  /// All memory that the report knows of, the host's and a GPU's.
   std::int64_t total() const noexcept {
     return by_formula() + alignment + block_sums + staging + offload_ring + local_sums + frozen +
            buffers + host_image + landing;
   }
+  /// What of total() lies in host memory.
   std::int64_t on_host() const noexcept { return total() - on_device; }
 };
 
-/// Where the report counts a kind of state. (Gradients of a window lie in the accumulator.)
+/// Where the report counts a kind of state, to read or write. (Gradients of a window lie in the
+/// accumulator.)
 inline std::int64_t& bytes_of(MemoryReport& report, StateKind kind) noexcept {
   switch (kind) {
     case StateKind::kMaster:

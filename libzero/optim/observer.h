@@ -44,12 +44,14 @@ constexpr bool is_collective(Activity activity) noexcept {
 /// Nanoseconds of std::chrono::steady_clock.
 using Nanoseconds = std::int64_t;
 
+/// Now, by the clock of all spans.
 inline Nanoseconds steady_now() noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
+/// Something that an optimizer did, from when to when.
 struct Span {
   Activity activity = Activity::kStep;
   Lane lane = Lane::kTraining;
@@ -59,6 +61,7 @@ struct Span {
   Nanoseconds end = 0;
 };
 
+/// A bucket of the optimizer's layout.
 struct BucketFacts {
   std::string name;  ///< "bucket 0 (last.weight .. first.bias)"
   DType dtype = DType::kFloat32;
@@ -66,6 +69,7 @@ struct BucketFacts {
   std::int64_t elements = 0;
 };
 
+/// What does not change from step to step.
 struct OptimizerFacts {
   int rank = 0;
   int world_size = 1;
@@ -75,7 +79,7 @@ struct OptimizerFacts {
 };
 
 /// Given to one optimizer with Options().observer(). Without one the optimizer reads no clock for
-/// it: every place costs one branch.
+/// it: every place costs one branch. The optimizer's two threads call it: each function says which.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -100,8 +104,10 @@ class Observer {
 };
 
 /// A span from here to the end of the scope, however it is left. Nothing where `observer` is null.
+/// For the thread of its lane.
 class ObservedScope {
  public:
+  /// `bytes` and `bucket` as in Span. `observer` must outlive this.
   ObservedScope(Observer* observer, Activity activity, Lane lane, std::int32_t bucket = -1,
                 std::int64_t bytes = 0) noexcept
       : observer_(observer) {

@@ -10,6 +10,7 @@
 
 namespace zero {
 
+/// What starts fresh beside what must.
 struct RebuildOptions {
   /// Names of parameters that start fresh although their name and shape are as they were: with the
   /// value that they have in the model. Of tied ones any name.
@@ -34,7 +35,7 @@ struct RebuildReport {
   std::vector<RebuiltParameter> dropped;
 };
 
-/// A line for each parameter that is not simply kept, and one that counts the others.
+/// A line with the numbers, and one for each parameter that is not simply kept.
 std::string to_text(const RebuildReport& report);
 
 }  // namespace zero

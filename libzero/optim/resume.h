@@ -72,7 +72,7 @@ enum class Restored {
   kDropped,    ///< In the checkpoint, and nobody wants it.
 };
 
-/// "restored", "resharded", ...
+/// "restored", "resharded", ...; "unknown" for a value outside the enumeration. The text is static.
 const char* name_of(Restored how);
 
 /// One line of a report: "master: resharded, 12 parameters from 4 ranks".
@@ -82,6 +82,7 @@ struct LoadItem {
   std::string detail;  ///< May be empty.
 };
 
+/// What Optimizer::load() or Checkpointer::resume() did.
 struct LoadReport {
   bool found = false;     ///< False: an empty root, nothing was done.
   std::string directory;  ///< The checkpoint's; empty for a store that has none.
@@ -95,7 +96,7 @@ struct LoadReport {
   std::vector<std::int64_t> damaged_steps;
 };
 
-/// A table, a line for each item.
+/// What was loaded, the warnings, and a table with a line for each item.
 std::string to_text(const LoadReport& report);
 
 }  // namespace zero

@@ -17,7 +17,8 @@ enum class StateKind : std::uint8_t {
   kEma,             ///< Average of the masters, of any rule: Options::ema.
 };
 
-/// As checkpoints and errors name it: "master", "exp_avg", ...
+/// As checkpoints and errors name it: "master", "exp_avg", ...; "unknown" for a value outside the
+/// enumeration. The text is static.
 constexpr const char* name_of(StateKind kind) noexcept {
   switch (kind) {
     case StateKind::kMaster:

@@ -22,6 +22,7 @@
 
 namespace zero {
 
+/// What a run keeps, and how it saves.
 struct CheckpointOptions {
   /// Whole checkpoints of this run to keep, at least 1; 0: all. The one resumed from stays until
   /// there is a newer one.
@@ -39,7 +40,8 @@ struct CheckpointOptions {
   TORCH_ARG(LogSink, log) = nullptr;
 };
 
-/// All members are collective: every rank calls them, in the same order.
+/// All members are collective: every rank calls them, in the same order, on the thread that uses
+/// the optimizer.
 class Checkpointer {
  public:
   /// `root` is made by the first save; its parent must exist. From then on, or from here if the

@@ -29,9 +29,9 @@ enum class NormKind {
 /// clip_norm do this for it.
 Clipped gradient_norms(torch::optim::Optimizer& optimizer, NormKind kind = NormKind::kL2);
 
-/// Multiplies all gradients by max_norm / norm where the norm over all groups is larger. Unlike
-/// LibTorch's clip_grad_norm_ it adds no 1e-6 to the norm, and does not spread a NaN. Throws
-/// ContractError unless max_norm is above 0 and finite.
+/// Multiplies all gradients by max_norm / norm where the norm over all groups is larger (Pascanu et
+/// al. 2013, arXiv 1211.5063, algorithm 1). Unlike LibTorch's clip_grad_norm_ it adds no 1e-6 to
+/// the norm, and does not spread a NaN. Throws ContractError unless max_norm is above 0 and finite.
 Clipped clip_norm(torch::optim::Optimizer& optimizer, double max_norm,
                   NormKind kind = NormKind::kL2);
 

@@ -15,10 +15,11 @@ class DataFile {
   /// Throws IoError, with errno's text, if it cannot be opened, FormatError if it is no file.
   explicit DataFile(const std::string& path);
   ~DataFile();
+  /// The other one may then only be destroyed.
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&&) = delete;
 
-  /// When it was opened.
+  /// Bytes, when it was opened.
   std::int64_t size() const noexcept { return size_; }
 
   /// Bytes [offset, offset + bytes.size()). Throws IoError if the disk refuses, FormatError if the

@@ -50,7 +50,7 @@ class GradScaler {
   /// finite. step() does it where it was not called. Throws ContractError if it was called, or
   /// step(), since the last update(), and for float16 gradients, naming the first by group and
   /// position: they cannot hold what unscaling makes of them; keep weights in float32 (Autocast) or
-  /// use zero::Optimizer. Nothing was unscaled then.
+  /// use zero::Optimizer; and if there is no gradient at all. Nothing was unscaled then.
   void unscale(torch::optim::Optimizer& optimizer);
 
   /// Steps unless a gradient was not finite; true if it did. Throws ContractError if it was called

@@ -30,11 +30,12 @@ class LearningRate {
   /// A schedule for each group. Throws ContractError for another number of them than groups.
   LearningRate(torch::optim::Optimizer& optimizer, std::vector<Schedule> schedules);
 
-  /// An update was applied: sets the next one's rates.
+  /// An update was applied: sets the next one's rates. Throws as go_to() does.
   void step();
 
   /// `updates` were applied in all: sets the next one's rates. For loops that ask the optimizer:
-  /// rate.go_to(optimizer.steps_applied()). Throws ContractError below 0.
+  /// rate.go_to(optimizer.steps_applied()). Throws ContractError below 0, or if the optimizer has
+  /// another number of groups than at construction.
   void go_to(std::int64_t updates);
 
   /// Updates applied so far.

@@ -35,7 +35,10 @@ class MicroBatchRandom {
 };
 
 /// What the generators are seeded with: 64 bits that depend on every bit of the arguments, the same
-/// in every version of libzero.
+/// in every version of libzero. With mix64 and kGoldenGamma of libzero/base/mix64.h (SplitMix64):
+///
+///   hash = mix64(seed + kGoldenGamma)
+///   for value = step, micro_batch: hash = mix64(hash + kGoldenGamma + mix64(value))
 std::uint64_t micro_batch_seed(std::uint64_t seed, std::int64_t step,
                                std::int64_t micro_batch) noexcept;
 

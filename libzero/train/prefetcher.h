@@ -30,7 +30,8 @@ namespace zero {
 template <class Item>
 class Prefetcher {
  public:
-  /// `make` returns nothing at the end. Throws ContractError for capacity 0.
+  /// `make` returns nothing at the end. Throws ContractError for capacity 0, std::system_error
+  /// where no thread can be started.
   Prefetcher(std::function<std::optional<Item>()> make, std::size_t capacity)
       : make_(std::move(make)), capacity_(capacity) {
     ZERO_REQUIRE(capacity >= 1, "Prefetcher: capacity must be at least 1: 0");

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Activation checkpointing: memory for time.
+/// Activation checkpointing (Chen et al. 2016, arXiv 1604.06174): memory for time.
 
 #include <ATen/core/Tensor.h>
 
@@ -28,6 +28,8 @@ class RecomputeScope {
  public:
   using Again = std::function<void(const std::vector<at::Tensor>& inputs)>;
 
+  /// Throws Unavailable where Python's autograd engine runs in this process. `again` is kept until
+  /// backward is through; what it throws comes out of backward.
   RecomputeScope(std::vector<at::Tensor> inputs, Again again, const RecomputeOptions& options);
   ~RecomputeScope();
   RecomputeScope(const RecomputeScope&) = delete;

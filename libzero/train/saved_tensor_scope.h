@@ -11,10 +11,13 @@ struct SavedVariableHooks;
 
 namespace zero {
 
-/// Is asked for hooks each time that autograd saves a tensor. The hooks may turn out unused.
+/// Is asked for hooks each time that autograd saves a tensor. The hooks may turn out unused. Scopes
+/// of several threads may share one that is thread-safe.
 class SavedTensorSink {
  public:
   virtual ~SavedTensorSink() = default;
+  /// Hooks for one tensor; null: it is saved as without a sink. On the thread of the scope; what it
+  /// throws comes out of the operation that saves.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() = 0;
 };
 
