@@ -84,12 +84,15 @@ struct ReduceScatterOptions {
   bool any_order = false;
 };
 
+/// One rank's end of a communicator, for any one thread at a time; see the head of this file.
 class Collective {
  public:
   virtual ~Collective() =
       default;  ///< Never blocks longer than the timeout; prefer shutdown() first.
 
+  /// This rank, from 0. Any thread, as size() and backend().
   virtual int rank() const noexcept = 0;
+  /// Ranks of this communicator.
   virtual int size() const noexcept = 0;
   virtual std::string_view backend() const noexcept = 0;  ///< "self", "threads", "gloo", ...
 
@@ -136,6 +139,7 @@ class Collective {
   /// Copies root's data to every rank; any dtype.
   virtual WorkPtr broadcast(Buffer data, int root, std::string_view label) = 0;
 
+  /// Its work ends on no rank before every one has called it.
   virtual WorkPtr barrier(std::string_view label) = 0;
 
   /// Collective. Ranks with equal `color` (>= 0) form a new communicator, ordered by (key, rank);
@@ -156,9 +160,9 @@ class Collective {
   virtual void shutdown() = 0;
 };
 
-/// Work that ended before its call returned. The first form succeeded, the second rethrows `error`
-/// from wait().
+/// Work that succeeded before its call returned.
 WorkPtr finished_work();
+/// Work that failed before its call returned: wait() rethrows `error`.
 WorkPtr failed_work(std::exception_ptr error);
 
 }  // namespace zero

@@ -54,8 +54,8 @@ struct ShardView {
   std::span<float> values;  ///< Valid during the call only; what is written stays.
 };
 
-/// ZeRO stages 0, 1 and 2 with AdamW or SGD (the type of the options says which), fp32 masters,
-/// loss scaling and global-norm clipping (docs/step.md).
+/// ZeRO stages 0, 1 and 2 (Rajbhandari et al. 2020, arXiv 1910.02054) with AdamW or SGD (the type
+/// of the options says which), fp32 masters, loss scaling and global-norm clipping (docs/step.md).
 ///
 /// Members are called by one thread; those marked collective by every rank, in the same order.
 /// Gradients arrive through backward() only: a loss.backward() of a model whose parameters an
@@ -122,6 +122,7 @@ class Optimizer : public torch::optim::Optimizer {
   /// first such call and kept (MemoryReport::local_sums). May outlive the optimizer.
   class [[nodiscard]] NoSync {
    public:
+    /// For no_sync(): counts *depth, which must not be null, up until the end.
     explicit NoSync(std::shared_ptr<int> depth) : depth_(std::move(depth)) { ++*depth_; }
     NoSync(NoSync&&) noexcept = default;
     NoSync& operator=(NoSync&&) = delete;
@@ -174,7 +175,8 @@ class Optimizer : public torch::optim::Optimizer {
   EmaScope ema_scope();
 
   /// Collective: after someone wrote the parameters (pretrained weights), takes rank 0's as
-  /// everybody's and as masters. An average (Options::ema) begins anew from them.
+  /// everybody's and as masters. An average (Options::ema) begins anew from them. Throws
+  /// ContractError for a parameter that has another shape, dtype or device than before.
   void refresh_masters();
 
   /// Collective: after parameters of the model were frozen, unfrozen, added, removed or resized, or
@@ -227,7 +229,9 @@ class Optimizer : public torch::optim::Optimizer {
 
   /// Calls `visit` for each piece that this rank owns, in order of parameters; state on a disk
   /// comes in pieces of a block at most. kMaster of a float32 parameter is the parameter itself;
-  /// writing it here does not reach the other ranks: follow with refresh_masters() if you must.
+  /// writing it here does not reach the other ranks: follow with refresh_masters() if you must. Not
+  /// collective. Throws ContractError for kGradient, which gather() reads, and for a moment that
+  /// the update rule does not keep; and what `visit` throws.
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
 
   /// Collective: saves the present state as checkpoint number steps_taken() under `root`, which is
@@ -269,11 +273,15 @@ class Optimizer : public torch::optim::Optimizer {
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
+  /// Bytes that this rank holds now, by kind; not collective.
   MemoryReport memory() const;
+  /// Which parameter lies where. The reference is good until rebuild().
   const Layout& layout() const noexcept;
+  /// Steps that changed the parameters, those before a checkpoint that was loaded included.
   std::int64_t steps_applied() const noexcept;
   /// Windows that step() ended, applied or skipped: the number of a checkpoint saved now.
   std::int64_t steps_taken() const noexcept;
+  /// The factor of the next backward(): exactly 1 where no trainable parameter is float16.
   double loss_scale() const noexcept;
 
   /// Not collective; any thread, and a signal handler, while this lives. The result of the step

@@ -28,15 +28,22 @@ struct KernelApi;
 namespace zero {
 
 /// Hyperparameters of AdamW (Loshchilov & Hutter, arXiv 1711.05101), with the names and defaults of
-/// torch::optim::AdamWOptions. LibTorch's learning-rate schedulers drive it through get_lr and
-/// set_lr.
+/// torch::optim::AdamWOptions. Formulas: libzero/kernels/adamw.h. LibTorch's learning-rate
+/// schedulers drive it through get_lr() and set_lr(). Optimizer's constructor and step() throw
+/// ContractError for a beta outside [0, 1) or too near 1 for float32, and for another value that is
+/// negative or not finite.
 struct AdamWOptions : torch::optim::OptimizerCloneableOptions<AdamWOptions> {
   using Betas = std::tuple<double, double>;
 
+  /// With a learning rate and LibTorch's defaults for the rest.
   AdamWOptions(double lr = 1e-3) : lr_(lr) {}  // NOLINT: implicit, as in LibTorch
+  /// Learning rate.
   TORCH_ARG(double, lr);
+  /// Decay of the averages of the gradient and of its square, a step.
   TORCH_ARG(Betas, betas) = {0.9, 0.999};
+  /// Added to the square root of the second average.
   TORCH_ARG(double, eps) = 1e-8;
+  /// Decoupled: a step multiplies the weights by 1 - lr * weight_decay.
   TORCH_ARG(double, weight_decay) = 1e-2;
 
  public:
@@ -46,13 +53,20 @@ struct AdamWOptions : torch::optim::OptimizerCloneableOptions<AdamWOptions> {
 
 /// Hyperparameters of stochastic gradient descent with momentum, with the names and defaults of
 /// torch::optim::SGDOptions, but for two things: weight_decay is decoupled, as AdamW's, and there
-/// is no dampening. Formulas: libzero/kernels/sgd.h. Where no group has momentum as the optimizer
-/// is built, it keeps no momentum_buffer.
+/// is no dampening. Formulas: libzero/kernels/sgd.h. Schedulers drive it through get_lr() and
+/// set_lr(). Optimizer's constructor and step() throw ContractError for a momentum outside [0, 1)
+/// or too near 1 for float32, nesterov without momentum, and another value that is negative or not
+/// finite. Where no group has momentum as the optimizer is built, it keeps no momentum_buffer.
 struct SGDOptions : torch::optim::OptimizerCloneableOptions<SGDOptions> {
+  /// With a learning rate alone.
   SGDOptions(double lr) : lr_(lr) {}  // NOLINT: implicit, as in LibTorch
+  /// Learning rate.
   TORCH_ARG(double, lr);
+  /// Decay of the buffer of gradients, a step; 0: there is no buffer.
   TORCH_ARG(double, momentum) = 0;
+  /// Decoupled: a step multiplies the weights by 1 - lr * weight_decay.
   TORCH_ARG(double, weight_decay) = 0;
+  /// Nesterov's variant of momentum.
   TORCH_ARG(bool, nesterov) = false;
 
  public:
@@ -63,6 +77,7 @@ struct SGDOptions : torch::optim::OptimizerCloneableOptions<SGDOptions> {
 /// One rule's options: their type says how an Optimizer updates. All groups of one have the same.
 struct RuleOptions : std::variant<AdamWOptions, SGDOptions> {
   using variant::variant;
+  /// AdamW with a learning rate and LibTorch's defaults.
   RuleOptions(double lr) : variant(AdamWOptions(lr)) {}  // NOLINT: AdamW with a learning rate
 };
 
@@ -83,12 +98,15 @@ enum class Unused {
            ///< element counts too.
 };
 
+/// What does not depend on the rule or the group. Optimizer's constructor throws ContractError for
+/// what is out of range or differs between ranks. Not thread-safe.
 struct Options {
   /// 0: replicated (as DDP). 1: optimizer state sharded. 2: gradients too. The bits of the result
   /// are the same.
   TORCH_ARG(int, stage) = 2;
-  /// Largest global L2 norm of the mean gradient, without groups that have a clip_norm of their
-  /// own; 0 turns clipping off (the norm is still reported).
+  /// Largest global L2 norm of the mean gradient (Pascanu et al. 2013, arXiv 1211.5063, algorithm
+  /// 1), without groups that have a clip_norm of their own; 0 turns clipping off (the norm is still
+  /// reported).
   TORCH_ARG(double, clip_norm) = 0.0;
   /// Largest magnitude of an element of the mean gradient: each is brought into [-clip_value,
   /// clip_value], as torch's clip_grad_value_ does; 0 turns it off. Norms are those before. Not
@@ -100,11 +118,13 @@ struct Options {
   /// dtype in which gradients travel: torch::kFloat or torch::kBFloat16. Default: each parameter's
   /// own dtype.
   TORCH_ARG(std::optional<c10::ScalarType>, wire) = std::nullopt;
-  /// Above 0: keeps an exponential moving average of the masters with this decay, 0.999 say,
-  /// sharded as the moments are. Optimizer::ema_scope() brings it into the model. It begins at the
-  /// weights, moves with applied steps alone, and begins anew where somebody writes the weights
-  /// (refresh_masters(), load_parameters()).
+  /// Above 0: keeps an exponential moving average e of the masters p with this decay, 0.999 say, e
+  /// += (1 - decay) * (p - e) (libzero/kernels/ema.h), sharded as the moments are.
+  /// Optimizer::ema_scope() brings it into the model. It begins at the weights, moves with applied
+  /// steps alone, and begins anew where somebody writes the weights (refresh_masters(),
+  /// load_parameters()).
   TORCH_ARG(double, ema) = 0.0;
+  /// What becomes of a trainable parameter without gradient.
   TORCH_ARG(Unused, unused) = Unused::kZero;
   /// Reduce when backward ends instead of while it runs. Needed where a parameter receives its
   /// gradient in several parts of one backward (re-entrant checkpointing).
@@ -119,7 +139,9 @@ struct Options {
   /// Group 0 holds what no group here claims, with the options given to the Optimizer; group i + 1
   /// is the i-th here.
   TORCH_ARG(std::vector<ParameterGroup>, groups) = {};
+  /// Cap of a bucket, the unit that gradients travel in, in bytes of its dtype (see LayoutOptions).
   TORCH_ARG(std::int64_t, bucket_bytes) = std::int64_t{25} << 20;
+  /// Cap of each dtype's first bucket, in bytes: a small one lets the overlap begin early.
   TORCH_ARG(std::int64_t, first_bucket_bytes) = std::int64_t{1} << 20;
   /// Elements; no multiple of 64 gives up equal bits over world sizes (see LayoutOptions).
   TORCH_ARG(std::int64_t, shard_alignment) = 4096;
