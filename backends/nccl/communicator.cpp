@@ -103,7 +103,7 @@ class Communicator::DeviceWork final : public Work {
   bool lead_stream(void* stream) noexcept override {
     try {
       const OnDevice here(*link_->apis(), link_->device());
-      if (!landings_.empty()) return ended_;
+      if (!landings_.empty() || fate_->failed()) return ended_;
       event_->make_wait(stream);
       return true;
     } catch (const Broken&) {

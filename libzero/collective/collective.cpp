@@ -10,6 +10,7 @@ class EndedWork final : public Work {
   explicit EndedWork(std::exception_ptr error) : error_(std::move(error)) {}
 
   bool test() noexcept override { return true; }
+  bool lead_stream(void*) noexcept override { return !error_; }
 
   void wait() override {
     if (error_) std::rethrow_exception(error_);

@@ -57,10 +57,10 @@ class Work {
   virtual void wait() = 0;
 
   /// For buffers on a GPU: from here on `stream` (as in Collective::follow_stream()) waits for the
-  /// work, so that the host need not. False where it cannot, and wait() has to come first. wait()
-  /// stays due in either case, before the buffers go or the host looks at them: it alone says what
-  /// went wrong, and it alone has an end.
-  virtual bool lead_stream(void* /*stream*/) noexcept { return test(); }
+  /// work, so that the host need not. False where it cannot, or has failed, and wait() has to come
+  /// first. wait() stays due in either case, before the buffers go or the host looks at them: it
+  /// alone says what went wrong, and it alone has an end.
+  virtual bool lead_stream(void* /*stream*/) noexcept { return false; }
 };
 
 using WorkPtr = std::shared_ptr<Work>;

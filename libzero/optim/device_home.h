@@ -36,8 +36,7 @@ struct DeviceHome {
   /// Memory that a hanging GPU may still use is never freed.
   ~DeviceHome() {
     payload.reset();  // waits for what other ranks are needed for
-    const bool is_idle = lane.comes_to_rest();
-    if (gather_lane.comes_to_rest() && is_idle) return;
+    if (lane.comes_to_rest() && gather_lane.comes_to_rest()) return;
     keep_for_good({staging, state.memory()});
     keep_for_good(table_.tensors);
   }

@@ -110,6 +110,7 @@ class DirectPayload final : public DevicePayload {
       calls_.back().work = make(std::string_view(calls_.back().label));
     } catch (...) {
       calls_.pop_back();
+      settle();  // what went wrong before is the reason
       throw;
     }
     if (!calls_.back().work->lead_stream(lane.native())) return settle();

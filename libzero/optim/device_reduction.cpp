@@ -27,7 +27,10 @@ DeviceReduction::DeviceReduction(const Layout& layout, const ParameterTable& tab
       world_size_(world_size),
       marks_(lane.device(), states.size()),
       held_{Held(lane.device().type()), Held(lane.device().type())},
-      packed_(lane.device().type()) {}
+      packed_(lane.device().type()) {
+  for (std::size_t b = 0; b < states.size(); ++b)
+    if (!states[b].pieces.empty()) last_bucket_ = static_cast<std::int32_t>(b);
+}
 
 void DeviceReduction::before_backward() {
   if (!packed_.was_marked_for_recording()) return;
@@ -136,7 +139,7 @@ void DeviceReduction::reduce(std::int32_t bucket, const BucketPiece& piece, bool
   const ObservedScope scope(clock_.observer(), Activity::kReduce, Lane::kCommunication, bucket,
                             staged * size_of(wire));
   const std::int64_t blocks = (piece.count + kNormBlock - 1) / kNormBlock;
-  const bool is_last = &piece == &pieces(static_cast<std::int32_t>(wire_.size()) - 1).back();
+  const bool is_last = bucket == last_bucket_ && &piece == &pieces(bucket).back();
   clock_.timed([&] {
     payload_.reduce_scatter(lane_, staging_.view(scalar_type_of(wire)).narrow(0, 0, staged),
                             arrays.accumulator.narrow(0, piece.begin, piece.count), accumulate,

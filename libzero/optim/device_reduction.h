@@ -58,6 +58,7 @@ class DeviceReduction final : public BucketReduction {
   CommClock& clock_;
   const std::vector<DType> wire_;
   const int world_size_;
+  std::int32_t last_bucket_ = -1;  // that has elements
   StreamMarks marks_;
   std::array<Held, 2> held_;
   std::size_t next_held_ = 0;  // the one that was filled longer ago

@@ -14,6 +14,9 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kConstantsAlignment = 64;
+// A stream takes some thousand launches; one more holds its thread up, which could then not end
+// what hangs.
+constexpr std::size_t kMostLaunches = 256;
 
 void cast(DeviceLane& lane, const at::Tensor& from, const at::Tensor& to) {
   cuda::Cast args;
@@ -145,7 +148,6 @@ void DeviceUpdate::gather_bucket(std::int32_t bucket) {
   stepped_[static_cast<std::size_t>(bucket)].block(gather_lane_.stream());
   for (const BucketPiece& piece : states_[static_cast<std::size_t>(bucket)].pieces)
     gather_piece(bucket, piece);
-  gathered_.record(gather_lane_.stream());
 }
 
 void DeviceUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece) {
@@ -168,11 +170,23 @@ void DeviceUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece) {
     if (rank != rank_)
       write_parameter(gather_lane_, segment, staging.narrow(0, staged, segment.numel));
   }
+  count_launches(piece);
+}
+
+/// Ranks launch alike, and wait at the same place.
+void DeviceUpdate::count_launches(const BucketPiece& piece) {
+  launched_ += piece.runs.size();
+  if (launched_ <= kMostLaunches) return;
+  clock_.timed([&] { payload_.settle(); });
+  launched_ = 0;
 }
 
 /// What the lane is given from here on sees what the other lane has done.
 void DeviceUpdate::finish_gathers() {
-  if (gathered_.was_marked_for_recording()) gathered_.block(lane_.stream());
+  if (world_size_ > 1) {
+    gathered_.record(gather_lane_.stream());
+    gathered_.block(lane_.stream());
+  }
   lane_.lead_present();
 }
 
@@ -193,6 +207,7 @@ void DeviceUpdate::gather_and_step_bucket(std::int32_t bucket) {
     }
     const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kCommunication, bucket);
     for (const auto& [segment, rank, staged] : piece.runs) step_segment(segment, staging, staged);
+    count_launches(piece);
   }
 }
 
@@ -207,6 +222,7 @@ void DeviceUpdate::settle() {
   } catch (const CommError& error) {
     throw GatherError(error.what());
   }
+  launched_ = 0;
 }
 
 void DeviceUpdate::read_parameter(DeviceLane& lane, const Segment& segment,

@@ -159,11 +159,9 @@ Optimizer::Impl::~Impl() {
     } catch (...) {  // a destructor has nobody to tell
     }
   }
-  if (home_ && calls_.empty()) {  // the GPU may still gather what the last step has changed
-    try {
-      queue_.drain();
-    } catch (const std::exception&) {  // nobody is interested any more
-    }
+  try {
+    await_gathers();
+  } catch (...) {  // nobody is interested any more
   }
   if (!queue_.idle())
     comm_->abort("the optimizer of rank " + std::to_string(comm_->rank()) +
@@ -342,6 +340,7 @@ void Optimizer::Impl::for_each_shard(StateKind kind,
   require_same_shapes();
   if (!image_) {
     guarded(kNothingChanged, [this] {
+      await_gathers();
       await_device();
       if (home_) home_->lane.synchronize("state on the GPU that is to be read");
     });
@@ -393,7 +392,7 @@ std::unique_ptr<HostImage> Optimizer::Impl::make_image(const Options& options,
 
 void Optimizer::Impl::shutdown() {
   if (std::exchange(shut_down_, true)) return;
-  if (dead_because_.empty()) queue_.drain();
+  if (dead_because_.empty()) guarded(kNothingChanged, [this] { queue_.drain(); });
   offload_.reset();  // gives its room on the disk back; nobody asks for state any more
   if (checkpoint_comm_) checkpoint_comm_->shutdown();
   comm_->shutdown();

@@ -217,6 +217,8 @@ class Optimizer::Impl {
   void submit_gather(std::int32_t bucket);
   /// Somebody watches over what the GPU is still at work on; nobody waits for it.
   void submit_settling();
+  /// Between windows: of the step before. Throws GatherError.
+  void await_gathers();
   void mark_parameters_changed();
   MemoryReport memory_at_rest() const;
   void add_what_grows(MemoryReport& report) const;

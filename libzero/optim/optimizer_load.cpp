@@ -210,11 +210,16 @@ void Optimizer::Impl::gather_parameters() {
     queue_.drain();
   } catch (...) {  // who writes the model next must wait for what has gone up already
     if (image_) image_->finish_update();
+    parameter_update_->finish_gathers();
     throw;
   }
   parameter_update_->finish_gathers();
   submit_settling();
-  queue_.drain();
+  try {
+    queue_.drain();
+  } catch (const GatherError& error) {  // the caller knows what that means
+    throw CommError(error.what());
+  }
   for (std::size_t b = 0; options_.stage() == 0 && b < states_.size(); ++b) {
     upload(static_cast<std::int32_t>(b));
   }

@@ -51,6 +51,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
 
 std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
   require_alive();
+  guarded(kNothingChanged, [this] { await_gathers(); });
   if (checkpoint_comm_) return checkpoint_comm_;
   guarded(kNothingChanged, [this] {
     matched([this] {

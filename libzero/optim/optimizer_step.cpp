@@ -391,6 +391,10 @@ void Optimizer::Impl::submit_settling() {
        this});
 }
 
+void Optimizer::Impl::await_gathers() {
+  if (home_ && calls_.empty()) queue_.drain();
+}
+
 void Optimizer::Impl::upload(std::int32_t bucket) {
   if (image_) image_->upload(bucket);
 }

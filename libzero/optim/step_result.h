@@ -31,8 +31,8 @@ struct StepResult {
                                    ///< is not finite.
 
   /// True: micro-gradients were added in the order of the global batch, which gives the same bits
-  /// on any number of ranks. False: no_sync() covered a call, or the backend had an order of its own
-  /// (Options::deterministic).
+  /// on any number of ranks. False: no_sync() covered a call, or the backend had an order of its
+  /// own (Options::deterministic).
   bool deterministic = true;
 
   bool stop_requested = false;  ///< A rank asked to stop (Optimizer::request_stop): save and leave.

@@ -171,7 +171,7 @@ TEST(OverNccl, AGatherThatHangsAfterItsStepEndsAndIsNamedOnEveryRank) {
   std::barrier all(kWorld);
   const auto start = std::chrono::steady_clock::now();
   const auto errors = testing::run_ranks(
-      nccl_test::make_light_world(kWorld, milliseconds(400)), [&](const Comm& comm) {
+      nccl_test::make_light_world(kWorld, milliseconds(3000)), [&](const Comm& comm) {
         const Toy toy(torch::kBFloat16, device(comm->rank()));
         Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW, options_of(2), comm);
         backward(optimizer, toy, comm);
@@ -192,24 +192,49 @@ TEST(OverNccl, AGatherThatHangsAfterItsStepEndsAndIsNamedOnEveryRank) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, kFarTooLong);
 }
 
-TEST(OverNccl, OnlyAnOptimizerThatIsNotDeterministicAsksForNcclsOwnSums) {
+TEST(OverNccl, OnlyAnOptimizerThatIsNotDeterministicAsksForNcclsOwnSumsAndSaysSo) {
   for (const bool deterministic : {true, false}) {
     Traffic traffic;
+    std::size_t buckets = 0;
     expect_no_errors(
         testing::run_ranks(nccl_test::make_light_world(kWorld, kFarTooLong), [&](const Comm& comm) {
           const Toy toy(torch::kBFloat16, device(comm->rank()));
           Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW,
                               options_of(2).deterministic(deterministic), comm);
           backward(optimizer, toy, comm);
-          EXPECT_TRUE(optimizer.step().applied);
-          const auto buckets = static_cast<int>(optimizer.layout().buckets().size());
+          const StepResult result = optimizer.step();
+          EXPECT_TRUE(result.applied);
+          EXPECT_EQ(result.deterministic, deterministic);
+          if (comm->rank() == 0) buckets = optimizer.layout().buckets().size();
           optimizer.shutdown();
-          EXPECT_GE(traffic.calls("ncclReduceScatter"), deterministic ? 0 : buckets);
         }));
-    if (deterministic) {
-      EXPECT_EQ(traffic.calls("ncclReduceScatter"), 0);
-    }
+    EXPECT_EQ(traffic.calls("ncclReduceScatter"),
+              deterministic ? 0 : kWorld * static_cast<int>(buckets));
   }
+}
+
+/// Whatever is on its way: the ranks come together again.
+TEST(OverNccl, ACallThatDoesNotMatchIsRefusedAtOnceAndTheNextWindowIsRight) {
+  Traffic traffic;
+  const std::vector<torch::Tensor> expected = parameters_of_cpu();
+  expect_no_errors(
+      testing::run_ranks(nccl_test::make_light_world(kWorld, kFarTooLong), [&](const Comm& comm) {
+        const Toy toy(torch::kBFloat16, device(comm->rank()));
+        Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW, options_of(2), comm);
+        backward(optimizer, toy, comm);
+        EXPECT_THROW(
+            {
+              if (comm->rank() == 0) backward(optimizer, toy, comm);
+              optimizer.step();
+            },
+            ContractError);
+        backward(optimizer, toy, comm);
+        EXPECT_TRUE(optimizer.step().applied);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          EXPECT_TRUE(torch::equal(toy.parameters()[i].tensor.to(torch::kCPU), expected[i]))
+              << "tensor " << i;
+        optimizer.shutdown();
+      }));
 }
 
 }  // namespace
