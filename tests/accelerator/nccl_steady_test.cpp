@@ -50,7 +50,7 @@ class Traffic {
     });
     Weather::now().on_kernel([this](int rank, std::int64_t) {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return open_; });
+      EXPECT_TRUE(changed_.wait_for(lock, kFarTooLong, [&] { return open_; })) << "is not ahead";
       return rank == hanging_rank_ ? -1 : 0;
     });
   }
@@ -153,11 +153,14 @@ TEST(OverNccl, AStepReturnsWhileParametersAreOnTheirWayAndLaterWorkSeesTheNewOne
         Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW, options_of(2), comm);
         backward(optimizer, toy, comm);
         EXPECT_TRUE(optimizer.gather("gain", StateKind::kGradient).defined());  // all are reduced
+        std::vector<torch::Tensor> seen;
+        for (const NamedTensor& item : toy.parameters())
+          seen.push_back(torch::zeros_like(item.tensor.detach()));
         all.arrive_and_wait();
         traffic.stop();
         EXPECT_TRUE(optimizer.step().applied);
-        std::vector<torch::Tensor> seen;
-        for (const NamedTensor& item : toy.parameters()) seen.push_back(item.tensor.detach() + 0);
+        for (std::size_t i = 0; i < seen.size(); ++i)
+          seen[i].copy_(toy.parameters()[i].tensor.detach());
         all.arrive_and_wait();
         traffic.open();
         for (std::size_t i = 0; i < seen.size(); ++i)
