@@ -147,7 +147,7 @@ class PartsJob {
   }
 
   void backward(std::int64_t step) {
-    for (std::int64_t i = comm->rank(); i < kPartMicros; i += comm->size())
+    for (std::int64_t i = comm->rank(); i < micros; i += comm->size())
       optimizer->backward(parts.loss(step, i));
   }
 
@@ -193,6 +193,7 @@ class PartsJob {
   Parts parts;
   std::unique_ptr<Optimizer> optimizer;
   std::string results;
+  std::int64_t micros = kPartMicros;  // of all ranks, in a step
 };
 
 inline std::string difference_of(const std::map<std::string, std::string>& expected,
