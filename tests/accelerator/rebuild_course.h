@@ -78,10 +78,10 @@ struct Course {
 };
 
 inline Course run(const Setting& setting, const DeviceOf& device_of, const Options& options,
-                  const Change& change) {
+                  const Change& change, const std::vector<testing::Part>& parts = parts_before()) {
   Course course;
   testing::on_ranks(setting.world, [&](const Comm& comm) {
-    PartsJob job(comm, Parts(setting.dtype, parts_before(), 0, device_of(comm->rank())), options);
+    PartsJob job(comm, Parts(setting.dtype, parts, 0, device_of(comm->rank())), options);
     job.micros = kMicros;
     job.train(kChange);
     change(job);

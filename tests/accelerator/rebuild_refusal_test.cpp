@@ -30,20 +30,39 @@ struct Refused {
   Image ended;
 };
 
+/// The model's change alone, without rebuild().
+struct Model {
+  std::vector<testing::Part> before;
+  std::function<void(Parts&)> change;
+};
+
+Model parts() {
+  return {parts_before(), [](Parts& parts) { parts.become(parts_after()); }};
+}
+
+/// Each tensor's image is another name's afterwards.
+Model swapped_names() {
+  const std::vector<testing::Part> before = {{.name = "x", .shape = {9000}},
+                                             {.name = "y", .shape = {9000}, .seed = 2}};
+  return {before,
+          [](Parts& parts) { std::swap(parts.tensors[0].tensor, parts.tensors[1].tensor); }};
+}
+
 /// rebuild() for a changed model, while something is broken on the last rank. Where it throws, the
 /// model is as it was again, and is rebuilt so.
-Refused run_refused(const Setting& setting, const std::function<Options(int rank)>& options_of,
+Refused run_refused(const Model& model, const Setting& setting,
+                    const std::function<Options(int rank)>& options_of,
                     const std::function<void(bool)>& set_broken) {
   Refused result{std::vector<std::string>(static_cast<std::size_t>(setting.world)), {}};
   testing::on_ranks(setting.world, [&](const Comm& comm) {
     const c10::DeviceGuard here(device(comm->rank()));  // pinned memory is asked for there
     std::string& error = result.errors[static_cast<std::size_t>(comm->rank())];
-    PartsJob job(comm, Parts(setting.dtype, parts_before(), 0, device(comm->rank())),
+    PartsJob job(comm, Parts(setting.dtype, model.before, 0, device(comm->rank())),
                  options_of(comm->rank()));
     job.micros = kMicros;
     job.train(kChange);
     const std::vector<NamedTensor> before = job.parts.tensors;
-    job.parts.become(parts_after());
+    model.change(job.parts);
     const bool is_last = comm->rank() == setting.world - 1;
     if (is_last) set_broken(true);
     try {
@@ -55,8 +74,8 @@ Refused run_refused(const Setting& setting, const std::function<Options(int rank
     comm->barrier("nothing is broken any more")->wait();
     if (!error.empty()) {
       job.parts.tensors = before;
-      job.parts.become(parts_before());
-      EXPECT_EQ(job.rebuild().kept.size(), 8u);
+      job.parts.become(model.before);
+      EXPECT_TRUE(job.rebuild().fresh.empty());
     }
     job.train(kEnd);
     const Image image = job.image();
@@ -66,8 +85,9 @@ Refused run_refused(const Setting& setting, const std::function<Options(int rank
   return result;
 }
 
-Image ended_on_the_cpu(torch::Dtype dtype, const Change& change) {
-  return run_on_the_cpu(dtype, change).ended;
+Image ended_on_the_cpu(const Model& model, torch::Dtype dtype,
+                       const Change& change = change_nothing) {
+  return run({dtype, 0, 1}, the_cpu, testing::parts_options(0), change, model.before).ended;
 }
 
 class RefusedOnADevice : public StatePlaces {};
@@ -75,29 +95,41 @@ INSTANTIATE_TEST_SUITE_P(, RefusedOnADevice,
                          ::testing::Values(State::kHost, State::kDisk, State::kDevice),
                          name_of_state);
 
+/// State that lies elsewhere has the host's image of the model.
+class RefusedBesideImages : public StatePlaces {};
+INSTANTIATE_TEST_SUITE_P(, RefusedBesideImages, ::testing::Values(State::kHost, State::kDisk),
+                         name_of_state);
+
 class RefusedByADisk : public StatePlaces {};
 INSTANTIATE_TEST_SUITE_P(, RefusedByADisk, ::testing::Values(State::kDisk), name_of_state);
+
+/// As run_refused(), where the last rank does not get the `failing`-th piece of pinned memory.
+Refused run_without_room(const Model& model, const Setting& setting, const Options& options,
+                         int failing) {
+  const auto pieces = std::make_shared<std::atomic<int>>(0);
+  const auto broken = std::make_shared<std::atomic<bool>>(false);
+  nccl_test::Weather::now().on_call([=](const std::string& function, int index) {
+    const bool counts = *broken && function == "cudaHostAlloc" && index == setting.world - 1;
+    return counts && (*pieces)++ == failing ? 2 : 0;
+  });
+  const Refused result = run_refused(
+      model, setting, [&](int) { return options; }, [&](bool is_broken) { *broken = is_broken; });
+  nccl_test::Weather::now().on_call(nullptr);
+  return result;
+}
 
 /// Each piece of pinned memory that rebuild() takes is refused in turn.
 TEST_P(RefusedOnADevice, WithoutRoomOnOneRankNothingIsChangedOnAnyRank) {
   for (const Setting& setting : {Setting{torch::kFloat, 2, 2}, Setting{torch::kBFloat16, 1, 2}}) {
     SCOPED_TRACE(text_of(setting));
-    const Image unchanged = ended_on_the_cpu(setting.dtype, change_nothing);
-    const Image changed = ended_on_the_cpu(setting.dtype, change_everything);
+    const Image unchanged = ended_on_the_cpu(parts(), setting.dtype);
+    const Image changed = ended_on_the_cpu(parts(), setting.dtype, change_everything);
     std::string texts;
     int failing = 0;
-    for (bool is_through = false; !is_through && failing < 100; ++failing) {
-      const auto pieces = std::make_shared<std::atomic<int>>(0);
-      const auto broken = std::make_shared<std::atomic<bool>>(false);
-      nccl_test::Weather::now().on_call([=](const std::string& function, int index) {
-        const bool counts = *broken && function == "cudaHostAlloc" && index == setting.world - 1;
-        return counts && (*pieces)++ == failing ? 2 : 0;
-      });
-      const Refused actual = run_refused(
-          setting, [&](int) { return place(testing::parts_options(setting.stage)); },
-          [&](bool is_broken) { *broken = is_broken; });
-      nccl_test::Weather::now().on_call(nullptr);
-      is_through = actual.errors[0].empty();
+    for (; failing < 100; ++failing) {
+      const Refused actual =
+          run_without_room(parts(), setting, place(testing::parts_options(setting.stage)), failing);
+      const bool is_through = actual.errors[0].empty();
       EXPECT_EQ(testing::difference_of(is_through ? changed : unchanged, actual.ended), "");
       EXPECT_EQ(actual.errors[0], actual.errors[1]);
       if (is_through) break;
@@ -113,6 +145,21 @@ TEST_P(RefusedOnADevice, WithoutRoomOnOneRankNothingIsChangedOnAnyRank) {
     for (const char* what : {"image of parameter c:", "image of parameter d:",
                              "image of parameter new:", "gradients on their way to the host:"})
       EXPECT_THAT(texts, HasSubstr(what));
+  }
+}
+
+/// Images that the old and the new optimizer share keep what the old one holds.
+TEST_P(RefusedBesideImages, WithoutRoomTensorsThatWereToChangeNamesKeepTheirs) {
+  for (const Setting& setting : some_settings()) {
+    SCOPED_TRACE(text_of(setting));
+    const Image unchanged = ended_on_the_cpu(swapped_names(), setting.dtype);
+    for (const int failing : {0, 1}) {
+      const Refused actual = run_without_room(
+          swapped_names(), setting, place(testing::parts_options(setting.stage)), failing);
+      for (const std::string& error : actual.errors)
+        EXPECT_THAT(error, HasSubstr("there is no room for pinned host memory"));
+      EXPECT_EQ(testing::difference_of(unchanged, actual.ended), "");
+    }
   }
 }
 
@@ -132,7 +179,7 @@ TEST_P(RefusedByADisk, ThatFailsOnOneRankChangesNothingOnAnyRank) {
         };
       }
       const Refused actual = run_refused(
-          setting,
+          parts(), setting,
           [&](int rank) {
             const Offload offload = on_disk();
             const bool is_last = rank == setting.world - 1;
@@ -143,9 +190,7 @@ TEST_P(RefusedByADisk, ThatFailsOnOneRankChangesNothingOnAnyRank) {
       for (const std::string& error : actual.errors)
         EXPECT_THAT(error, AllOf(HasSubstr(setting.world > 1 ? "rank 1: " : ""),
                                  HasSubstr(is_full ? "No space left" : "Input/output error")));
-      EXPECT_EQ(
-          testing::difference_of(ended_on_the_cpu(setting.dtype, change_nothing), actual.ended),
-          "");
+      EXPECT_EQ(testing::difference_of(ended_on_the_cpu(parts(), setting.dtype), actual.ended), "");
     }
   }
 }
@@ -153,7 +198,7 @@ TEST_P(RefusedByADisk, ThatFailsOnOneRankChangesNothingOnAnyRank) {
 TEST_P(RefusedOnADevice, InTheMiddleOfAWindowIsRefusedAndTheWindowGoesOn) {
   for (const Setting& setting : some_settings()) {
     SCOPED_TRACE(text_of(setting));
-    const Image expected = ended_on_the_cpu(setting.dtype, change_nothing);
+    const Image expected = ended_on_the_cpu(parts(), setting.dtype);
     const Course actual =
         run(setting, device, place(testing::parts_options(setting.stage)), [](PartsJob& job) {
           job.backward(kChange);
