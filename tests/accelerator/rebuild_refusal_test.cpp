@@ -106,16 +106,16 @@ INSTANTIATE_TEST_SUITE_P(, RefusedByADisk, ::testing::Values(State::kDisk), name
 /// As run_refused(), where the last rank does not get the `failing`-th piece of pinned memory.
 Refused run_without_room(const Model& model, const Setting& setting, const Options& options,
                          int failing) {
-  const auto pieces = std::make_shared<std::atomic<int>>(0);
-  const auto broken = std::make_shared<std::atomic<bool>>(false);
-  nccl_test::Weather::now().on_call([=](const std::string& function, int index) {
-    const bool counts = *broken && function == "cudaHostAlloc" && index == setting.world - 1;
-    return counts && (*pieces)++ == failing ? 2 : 0;
-  });
-  const Refused result = run_refused(
-      model, setting, [&](int) { return options; }, [&](bool is_broken) { *broken = is_broken; });
-  nccl_test::Weather::now().on_call(nullptr);
-  return result;
+  const auto set_broken = [=](bool is_broken) {
+    if (!is_broken) return nccl_test::Weather::now().on_call(nullptr);
+    const auto pieces = std::make_shared<std::atomic<int>>(0);
+    nccl_test::Weather::now().on_call([=](const std::string& function, int index) {
+      const bool counts = function == "cudaHostAlloc" && index == setting.world - 1;
+      return counts && (*pieces)++ == failing ? 2 : 0;
+    });
+  };
+  return run_refused(
+      model, setting, [&](int) { return options; }, set_broken);
 }
 
 /// Each piece of pinned memory that rebuild() takes is refused in turn.
@@ -138,7 +138,7 @@ TEST_P(RefusedOnADevice, WithoutRoomOnOneRankNothingIsChangedOnAnyRank) {
       texts += actual.errors[0];
     }
     if (GetParam() == State::kDevice) {
-      EXPECT_GE(failing, 4);
+      EXPECT_GE(failing, 1);  // the norm's, and the payload's over other backends than NCCL
       continue;
     }
     EXPECT_EQ(failing, 5) << "images of what is new and two places for gradients: " << texts;
