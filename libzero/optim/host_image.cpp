@@ -4,6 +4,8 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <map>
+
 #include "libzero/base/error.h"
 #include "libzero/optim/device_wait.h"
 #include "libzero/optim/pinned_memory.h"
@@ -18,7 +20,7 @@ c10::Stream stream_of_its_own(c10::Device device) {
 }  // namespace
 
 HostImage::HostImage(ParameterTable& table, const Layout& layout,
-                     std::chrono::milliseconds patience)
+                     std::chrono::milliseconds patience, const HostImage* before)
     : images_(table),
       layout_(layout),
       patience_(patience),
@@ -28,6 +30,7 @@ HostImage::HostImage(ParameterTable& table, const Layout& layout,
       begun_(table.device.type()),
       done_(table.device.type()),
       down_(table.device.type()) {
+  if (before != nullptr) share(*before);
   for (std::size_t p = 0; p < model_.specs.size(); ++p) {
     const ParameterSpec& spec = model_.specs[p];
     if (!spec.trainable) continue;
@@ -35,8 +38,10 @@ HostImage::HostImage(ParameterTable& table, const Layout& layout,
       images_.tensors[p] = images_.tensors[static_cast<std::size_t>(spec.alias_of)];
       continue;
     }
-    images_.tensors[p] = pinned_tensor(model_.tensors[p].sizes(), model_.tensors[p].scalar_type(),
-                                       "the image of parameter " + spec.name);
+    if (images_.tensors[p].is_same(model_.tensors[p])) {
+      images_.tensors[p] = pinned_tensor(model_.tensors[p].sizes(), model_.tensors[p].scalar_type(),
+                                         "the image of parameter " + spec.name);
+    }
     bytes_ += static_cast<std::int64_t>(images_.tensors[p].nbytes());
   }
 }
@@ -46,6 +51,22 @@ HostImage::~HostImage() {
   const std::chrono::milliseconds patience = hangs_ ? std::chrono::milliseconds(0) : patience_;
   if (comes_to_rest(up_, patience) && (!downloads_ || comes_to_rest(*downloads_, patience))) return;
   keep_for_good(images_.tensors);
+}
+
+void HostImage::share(const HostImage& before) {
+  std::map<const c10::TensorImpl*, std::size_t> rows;  // looked up only, never iterated
+  for (std::size_t q = 0; q < before.seen_.size(); ++q) {
+    if (before.has_image(q)) rows.emplace(before.model_.tensors[q].unsafeGetTensorImpl(), q);
+  }
+  for (std::size_t p = 0; p < seen_.size(); ++p) {
+    const at::Tensor& tensor = model_.tensors[p];
+    const auto row = rows.find(tensor.unsafeGetTensorImpl());
+    if (!has_image(p) || row == rows.end()) continue;
+    const at::Tensor& image = before.images_.tensors[row->second];
+    if (image.sizes() != tensor.sizes() || image.scalar_type() != tensor.scalar_type()) continue;
+    images_.tensors[p] = image;
+    seen_[p] = before.seen_[row->second];
+  }
 }
 
 void HostImage::wait(const c10::Event& event, std::string_view what) {
@@ -60,6 +81,11 @@ void HostImage::wait(const c10::Event& event, std::string_view what) {
 bool HostImage::has_image(std::size_t parameter) const {
   const ParameterSpec& spec = model_.specs[parameter];
   return spec.trainable && spec.alias_of < 0;
+}
+
+bool HostImage::fits(std::size_t parameter) const {
+  const at::Tensor& tensor = model_.tensors[parameter];
+  return tensor.sizes() == images_.tensors[parameter].sizes() && tensor.device() == model_.device;
 }
 
 c10::Stream HostImage::present_stream() const {
@@ -103,7 +129,7 @@ void HostImage::download() {
 void HostImage::download_changed() {
   finish_downloads();
   for (std::size_t p = 0; p < seen_.size(); ++p) {
-    if (!has_image(p)) continue;
+    if (!has_image(p) || !fits(p)) continue;
     const Seen now = state_of(p);
     if (now.version == seen_[p].version && now.data == seen_[p].data) continue;
     start_download(p);

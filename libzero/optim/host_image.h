@@ -26,8 +26,12 @@ namespace zero {
 class HostImage {
  public:
   /// Puts images in place of the trainable tensors of `table`, in pinned memory, and keeps the
-  /// model's own. Both arguments must outlive this. Call download() before the images are used.
-  HostImage(ParameterTable& table, const Layout& layout, std::chrono::milliseconds patience);
+  /// model's own. Table and layout must outlive this. Call download() before the images are used,
+  /// or download_changed() where there is one `before`, of which nothing is on its way: tensors
+  /// that it has an image of share it, and what it knows of them counts here. Throws Error where
+  /// there is no room.
+  HostImage(ParameterTable& table, const Layout& layout, std::chrono::milliseconds patience,
+            const HostImage* before = nullptr);
   /// Waits until the device reads and writes images no more; where it does not come to that in
   /// time, they stay allocated for good.
   ~HostImage();
@@ -40,7 +44,9 @@ class HostImage {
 
   /// Images := model.
   void download();
-  /// The same for parameters that somebody has written or replaced since remember().
+  /// The same for parameters that somebody has written or replaced since remember(), and those that
+  /// no image was made of yet. Leaves out what has another shape now, or lies elsewhere: there is
+  /// no image of that.
   void download_changed();
 
   /// Images change from here on, no sooner: what is on its way up has arrived. What reads the model
@@ -65,6 +71,8 @@ class HostImage {
     const void* data = nullptr;
   };
   Seen state_of(std::size_t parameter) const;
+  void share(const HostImage& before);
+  bool fits(std::size_t parameter) const;
   void start_download(std::size_t parameter);
   void finish_downloads();  // also those that an earlier call has given up waiting for
   void wait(const c10::Event& event, std::string_view what);

@@ -50,7 +50,7 @@ std::vector<DType> Optimizer::Impl::wire_dtypes(const Layout& layout, const Opti
 
 Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
                       const Options& options, const std::atomic<bool>& stop_requested,
-                      Content content)
+                      Content content, const HostImage* before)
     : options_(options),
       defaults_(plan.defaults),
       rule_(std::move(plan.rule)),
@@ -58,7 +58,7 @@ Optimizer::Impl::Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers,
       table_(std::move(plan.table)),
       buffers_(buffers),
       layout_(std::move(plan.layout)),
-      image_(make_image(options_, table_, layout_, *plan.comm, content)),
+      image_(make_image(options_, table_, layout_, *plan.comm, content, before)),
       scaler_(plan.scaler),
       replicas_(options.checksum_every()),
       stop_requested_(&stop_requested),
@@ -376,11 +376,12 @@ void Optimizer::Impl::make_on_all(Collective& comm, const std::string& label,
 
 std::unique_ptr<HostImage> Optimizer::Impl::make_image(const Options& options,
                                                        ParameterTable& table, const Layout& layout,
-                                                       Collective& comm, Content content) {
+                                                       Collective& comm, Content content,
+                                                       const HostImage* before) {
   std::unique_ptr<HostImage> image;
   const auto make = [&] {
     if (!table.device.is_cpu() && !lies_on_gpu(table, options))
-      image = std::make_unique<HostImage>(table, layout, options.device_timeout());
+      image = std::make_unique<HostImage>(table, layout, options.device_timeout(), before);
   };
   if (content == Content::kOfAnother) {
     make();

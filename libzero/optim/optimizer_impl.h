@@ -53,9 +53,10 @@ class Optimizer::Impl {
     kOfRank0,    ///< Collective: every rank's model becomes rank 0's, and masters its parameters.
     kOfAnother,  ///< No collective: make_successor() and succeed() bring it, and tell of it.
   };
-  /// `stop_requested` must outlive this.
+  /// `stop_requested` must outlive this. `before`: the image of another, if it has one; see
+  /// HostImage.
   Impl(BuildPlan plan, const std::vector<NamedTensor>& buffers, const Options& options,
-       const std::atomic<bool>& stop_requested, Content content);
+       const std::atomic<bool>& stop_requested, Content content, const HostImage* before = nullptr);
   ~Impl();
 
   /// The options of `face`'s groups; `what` begins the fault.
@@ -195,7 +196,7 @@ class Optimizer::Impl {
   /// content is another's: where one rank has no room, every rank throws its error.
   static std::unique_ptr<HostImage> make_image(const Options& options, ParameterTable& table,
                                                const Layout& layout, Collective& comm,
-                                               Content content);
+                                               Content content, const HostImage* before);
   /// Runs `make` on every rank; where it throws on one, every rank throws its error, and `comm` is
   /// shut down.
   static void make_on_all(Collective& comm, const std::string& label,

@@ -3,6 +3,7 @@
 
 #include "libzero/collective/agreement.h"
 #include "libzero/collective/all_or_none.h"
+#include "libzero/optim/device_wait.h"
 #include "libzero/optim/gradient_hook.h"
 #include "libzero/optim/model_sync.h"
 #include "libzero/optim/optimizer_impl.h"
@@ -109,12 +110,11 @@ void Optimizer::Impl::require_ready_to_rebuild(const PresentGroups& groups) cons
   ZERO_REQUIRE(calls_.empty(),
                "rebuild: in the middle of a window; call step() or zero_grad() first: " +
                    std::to_string(calls_.size()) + " backward calls since the last step");
-  ZERO_REQUIRE(
-      !image_,
-      "rebuild: not yet for models on a GPU whose masters and moments lie elsewhere; save a "
-      "checkpoint, and load it into an optimizer of the changed model: " +
-          model().specs.front().name + " is on " + model().device.str());
   replicas_.require_equal("rebuild");
+  wait_for(model().device, options_.device_timeout(), "what it was given before rebuild()");
+  if (!image_) return;
+  image_->download_changed();  // float32 parameters are their masters
+  image_->begin_update();      // the successor's are some of these images: nothing reads them now
 }
 
 void Optimizer::Impl::plan_succession(Successor& next, const PresentGroups& groups,
@@ -128,7 +128,7 @@ void Optimizer::Impl::plan_succession(Successor& next, const PresentGroups& grou
                  "rebuild: the changed model must stay where it is; save a checkpoint, and load it "
                  "into an optimizer of the model on its new device: " +
                      plan.table.device.str() + " instead of " + table_.device.str());
-    next.plan = plan_rebuild(table_.specs, lost_rows(table_), plan.table.specs, options);
+    next.plan = plan_rebuild(table_.specs, lost_rows(model()), plan.table.specs, options);
   });
   std::vector<std::string> facts = facts_of(next.plan, plan.table);
   for (std::size_t i = 0; i < groups.options.size(); ++i)
@@ -137,13 +137,13 @@ void Optimizer::Impl::plan_succession(Successor& next, const PresentGroups& grou
   all_or_none(comm, "rebuild: making room", [&] {
     plan.comm = comm_;
     next.impl = std::make_unique<Impl>(std::move(plan), buffers, options_, *stop_requested_,
-                                       Content::kOfAnother);
+                                       Content::kOfAnother, image_.get());
     std::vector<std::int64_t> begun;
     for (const std::int32_t source : next.plan.sources)
       begun.push_back(source < 0 ? steps_applied_ : begun_[static_cast<std::size_t>(source)]);
     next.impl->set_begun(std::move(begun));
     for (std::size_t i = 0; i < groups.options.size(); ++i)
-      next.groups.push_back(tensors_of_group(next.impl->table_, static_cast<std::int32_t>(i)));
+      next.groups.push_back(tensors_of_group(next.impl->model(), static_cast<std::int32_t>(i)));
     next.transfer.emplace(state_arrays(), next.impl->state_arrays(), next.plan.sources,
                           options_.stage() == 0, comm);
   });
@@ -153,8 +153,10 @@ void Optimizer::Impl::fill(Successor& next) {
   const std::optional<Failure> failure = next.transfer->run();
   all_or_none(*checkpoint_comm_, "rebuild: moving state", [&] {
     if (failure) throw_failure(failure->kind, failure->text);
-    for (std::size_t i = 0; i < table_.specs.size(); ++i) {
-      if (table_.specs[i].trainable && is_resized(table_, i)) forget_accumulator(table_.tensors[i]);
+    if (next.impl->image_) next.impl->image_->download_changed();
+    for (std::size_t i = 0; i < model().specs.size(); ++i) {
+      if (model().specs[i].trainable && is_resized(model(), i))
+        forget_accumulator(model().tensors[i]);
     }
     next.impl->make_reducer();
   });

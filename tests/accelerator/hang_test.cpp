@@ -242,6 +242,52 @@ TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenOneLooksAtItsShards) {
       "parameters to reach the host");
 }
 
+TEST_P(AHangingDevice, IsAnErrorOnEveryRankWhenTheOptimizerIsRebuilt) {
+  for (const Place place : {Place::kHost, Place::kDevice}) {
+    const auto errors = errors_where_one_hangs(
+        GetParam(),
+        [](Optimizer& optimizer, const Toy& toy, Obstacle& obstacle, c10::Device on) {
+          optimizer.backward(toy.loss(testing::toy_batch(0, on.index())));
+          optimizer.step();
+          obstacle.put_on_present_stream(on);
+          optimizer.rebuild(toy.parameters(), toy.buffers());
+        },
+        place);
+    expect_death_of_rank_1(errors, "what it was given before rebuild()");
+    EXPECT_THAT(errors[1], HasSubstr("no parameter was changed since the last step"));
+  }
+}
+
+/// What goes up still reads images that the optimizer afterwards has for other names.
+TEST(ALateDevice, HasTheLastUpdateBeforeTheOptimizerIsRebuilt) {
+  testing::on_ranks(1, [](const std::shared_ptr<Collective>& comm) {
+    const auto parameter = [](float value) {
+      return torch::full({500}, value).to(device(0)).requires_grad_();
+    };
+    std::vector<NamedTensor> parameters = {{"x", parameter(1)}, {"y", parameter(2)}};
+    Optimizer optimizer(parameters, {}, AdamWOptions(1e-2),
+                        testing::toy_options(1).offload(Offload::kHost), comm);
+    Obstacle obstacle;
+    optimizer.backward((parameters[0].tensor * parameters[1].tensor).sum());
+    obstacle.put_on_present_stream(device(0));
+    optimizer.step();
+    const torch::Tensor seen = parameters[0].tensor.detach().clone();
+    std::swap(parameters[0].tensor, parameters[1].tensor);
+    // Right code waits however long that takes; wrong code has written by then.
+    std::thread opener([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      obstacle.open();
+    });
+    optimizer.rebuild(parameters, {});
+    opener.join();
+    const torch::Tensor x = optimizer.gather("x", StateKind::kMaster);
+    EXPECT_TRUE(torch::equal(seen.to(torch::kCPU), x));
+    EXPECT_TRUE(torch::equal(parameters[0].tensor.detach().to(torch::kCPU), x));
+    EXPECT_GT(parameters[1].tensor.detach().to(torch::kCPU).min().item<float>(), 1.5f);
+    optimizer.shutdown();
+  });
+}
+
 /// A save that is refused kills nobody: the next one must not take what it has given up waiting for
 /// as arrived.
 TEST(ADeviceThatHungForAWhile, HasItsParametersSavedAsTheyAreOnceItGoesOn) {

@@ -1,20 +1,15 @@
 // Every update rule, clipping and average on a device: the bits of the CPU.
 
-#include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "libzero/base/error.h"
 #include "tests/accelerator/device.h"
 #include "tests/accelerator/place.h"
 #include "tests/accelerator/toy.h"
-#include "tests/nccl/fake/weather.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/rule_case.h"
 #include "tests/optim/toy_model.h"
@@ -120,92 +115,6 @@ TEST_P(RulesOnADevice, StepClipAndAverageWithTheBitsOfTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(, RulesOnADevice, ::testing::ValuesIn(testing::all_rules()),
                          [](const auto& instance) { return instance.param.name; });
-
-/// The first layer is frozen in mid-run, and thawed again.
-std::vector<torch::Tensor> train_through_rebuilds(bool on_device, torch::Dtype dtype, int stage) {
-  std::vector<torch::Tensor> result;
-  testing::on_ranks(2, [&](const Comm& comm) {
-    const Toy toy(dtype, on_device ? device(comm->rank()) : torch::kCPU);
-    Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
-                        in_place(testing::toy_options(stage), Place::kDevice).ema(0.5), comm);
-    std::int64_t step = 0;
-    const auto train = [&] {
-      for (const std::int64_t end = step + 2; step < end; ++step) {
-        optimizer.backward(toy.loss(testing::toy_batch(step, comm->rank())));
-        optimizer.step();
-      }
-    };
-    for (const bool trains : {true, false, true}) {
-      torch::Tensor first = toy.first;
-      first.set_requires_grad(trains);
-      optimizer.rebuild(toy.parameters(), toy.buffers());
-      train();
-    }
-    if (comm->rank() == 0) {
-      for (const NamedTensor& item : toy.parameters())
-        result.push_back(item.tensor.detach().to(torch::kCPU).clone());
-      for (const StateKind kind : {StateKind::kExpAvg, StateKind::kEma})
-        optimizer.for_each_shard(kind, [&](const ShardView& view) {
-          result.push_back(
-              torch::tensor(std::vector<float>(view.values.begin(), view.values.end())));
-        });
-    }
-    optimizer.shutdown();
-  });
-  return result;
-}
-
-TEST(RebuiltOnADevice, ModelsKeepTheirStateAsOnTheCpu) {
-  for (const auto dtype : {torch::kFloat, torch::kBFloat16}) {
-    for (const int stage : {0, 2}) {
-      const auto expected = train_through_rebuilds(false, dtype, stage);
-      const auto actual = train_through_rebuilds(true, dtype, stage);
-      ASSERT_EQ(expected.size(), actual.size());
-      for (std::size_t i = 0; i < expected.size(); ++i)
-        EXPECT_TRUE(torch::equal(expected[i], actual[i])) << "stage " << stage << " tensor " << i;
-    }
-  }
-}
-
-/// Rank 1 has no room for what rebuild() needs.
-std::vector<torch::Tensor> train_past_a_refused_rebuild(bool on_device) {
-  std::vector<torch::Tensor> result;
-  const auto refuses = std::make_shared<std::atomic<bool>>(false);
-  testing::on_ranks(2, [&](const Comm& comm) {
-    const c10::OptionalDeviceGuard here(on_device ? std::optional<c10::Device>(device(comm->rank()))
-                                                  : std::nullopt);
-    if (comm->rank() == 1) {
-      nccl_test::Weather::now().on_call([refuses](const std::string& function, int index) {
-        return *refuses && function == "cudaHostAlloc" && index == 1 ? 2 : 0;
-      });
-    }
-    const Toy toy(torch::kBFloat16, on_device ? device(comm->rank()) : torch::kCPU);
-    Optimizer optimizer(toy.parameters(), toy.buffers(), AdamWOptions(1e-2),
-                        in_place(testing::toy_options(1), Place::kDevice), comm);
-    for (std::int64_t step = 0; step < 12; ++step) {
-      optimizer.backward(toy.loss(testing::toy_batch(step, comm->rank())));
-      optimizer.step();
-      if (!on_device || step != 1) continue;
-      if (comm->rank() == 1) *refuses = true;
-      EXPECT_THROW(optimizer.rebuild(toy.parameters(), toy.buffers()), Error);
-      if (comm->rank() == 1) *refuses = false;
-    }
-    optimizer.shutdown();
-    if (comm->rank() != 0) return;
-    for (const NamedTensor& item : toy.parameters())
-      result.push_back(item.tensor.detach().to(torch::kCPU).clone());
-  });
-  nccl_test::Weather::now().on_call(nullptr);
-  return result;
-}
-
-TEST(RebuiltOnADevice, WhatIsRefusedOnOneRankLeavesAllRanksAsTheyWere) {
-  const auto expected = train_past_a_refused_rebuild(false);
-  const auto actual = train_past_a_refused_rebuild(true);
-  ASSERT_EQ(expected.size(), actual.size());
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_TRUE(torch::equal(expected[i], actual[i])) << "tensor " << i;
-}
 
 }  // namespace
 }  // namespace zero::accelerator_test

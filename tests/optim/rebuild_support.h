@@ -70,7 +70,9 @@ inline Options parts_options(int stage) {
 class Parts {
  public:
   explicit Parts(torch::Dtype dtype) : dtype_(dtype) {}
-  Parts(torch::Dtype dtype, const std::vector<Part>& parts, double shift = 0) : dtype_(dtype) {
+  Parts(torch::Dtype dtype, const std::vector<Part>& parts, double shift = 0,
+        c10::Device device = torch::kCPU)
+      : dtype_(dtype), device_(device) {
     for (const Part& part : parts) add(part, shift);
   }
 
@@ -79,7 +81,7 @@ class Parts {
       tensors.push_back({part.name, of(part.tied_to)});
       return;
     }
-    torch::Tensor value = numbers(part.shape, part.seed + shift).to(dtype_);
+    torch::Tensor value = numbers(part.shape, part.seed + shift).to(dtype_).to(device_);
     if (part.is_transposed) value = value.t().contiguous().t();
     tensors.push_back({part.name, value.requires_grad_(part.trains)});
   }
@@ -114,11 +116,11 @@ class Parts {
   }
 
   torch::Tensor loss(std::int64_t step, std::int64_t micro) const {
-    torch::Tensor sum = torch::zeros({}, torch::kFloat);
+    torch::Tensor sum = torch::zeros({}, torch::device(device_).dtype(torch::kFloat));
     for (const NamedTensor& item : tensors) {
       const double seed = static_cast<double>(item.name[0]) + 7.0 * static_cast<double>(step) +
                           0.3 * static_cast<double>(micro);
-      const auto x = numbers(item.tensor.sizes(), seed, 1.0).to(dtype_);
+      const auto x = numbers(item.tensor.sizes(), seed, 1.0).to(dtype_).to(device_);
       sum = sum + (item.tensor * x).to(torch::kFloat).square().sum();
     }
     return sum / 100;
@@ -129,6 +131,7 @@ class Parts {
 
  private:
   torch::Dtype dtype_;
+  c10::Device device_ = torch::kCPU;
 };
 
 inline constexpr std::int64_t kPartMicros = 4;
@@ -144,7 +147,7 @@ class PartsJob {
   }
 
   void backward(std::int64_t step) {
-    for (std::int64_t i = comm->rank(); i < kPartMicros; i += comm->size())
+    for (std::int64_t i = comm->rank(); i < micros; i += comm->size())
       optimizer->backward(parts.loss(step, i));
   }
 
@@ -166,7 +169,7 @@ class PartsJob {
   std::map<std::string, std::string> image() {
     std::map<std::string, std::string> image;
     const auto bytes = [](const torch::Tensor& tensor) {
-      const auto whole = tensor.detach().contiguous();
+      const auto whole = tensor.detach().to(torch::kCPU).contiguous();
       return std::string(static_cast<const char*>(whole.const_data_ptr()), whole.nbytes());
     };
     for (const auto& [name, tensor] : parts.tensors) {
@@ -190,6 +193,7 @@ class PartsJob {
   Parts parts;
   std::unique_ptr<Optimizer> optimizer;
   std::string results;
+  std::int64_t micros = kPartMicros;  // of all ranks, in a step
 };
 
 inline std::string difference_of(const std::map<std::string, std::string>& expected,
