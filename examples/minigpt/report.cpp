@@ -24,7 +24,8 @@ std::string introduction(const Flags& flags, const zero::Layout& layout,
   for (const auto& parameter : layout.parameters()) {
     if (parameter.alias_of < 0) elements += parameter.numel();
   }
-  const std::string place = device == "cpu" ? "" : " on " + device + " with state in host memory";
+  std::string place = device == "cpu" ? "" : " on " + device;
+  if (!place.empty() && flags.offload == "host") place += " with state in host memory";
   char text[320];
   std::snprintf(text, sizeof text,
                 "minigpt: %.2f M parameters on %d rank%s (%s), stage %d, %s%s, %d thread%s a rank",
