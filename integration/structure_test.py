@@ -1,4 +1,4 @@
-"""Arrows between folders point one way, libraries stay where they belong, and the umbrella header is cheap.
+"""Arrows between folders point one way, libraries stay where they belong, examples are short, and the umbrella header is cheap.
 
 usage: structure_test.py <repository> <build folder> <compiler> <folder of LibTorch's headers>...
 """
@@ -41,6 +41,7 @@ MAY_INCLUDE = {
             "checkpoint/tools", "libzero/estimate", "libzero/kernels", "libzero/observe"},
 }
 EXAMPLES_MAY_INCLUDE = COLLECTIVE | {"libzero", "libzero/optim", "libzero/train", "libzero/observe", "backends", "backends/rendezvous"}
+LONGEST_EXAMPLE = 200  # lines of a file
 
 # Headers of other libraries, and the folders that may see them.
 LIBRARIES = [
@@ -85,6 +86,15 @@ def include_problems(root):
                 yield f"{name}: {problem}"
 
 
+def examples_too_long(root):
+    for path in sorted((root / "examples").rglob("*")):
+        if not path.is_file() or path.parent.name == "data":
+            continue
+        lines = len(path.read_bytes().splitlines())
+        if lines > LONGEST_EXAMPLE:
+            yield f"{path.relative_to(root).as_posix()}: {lines} lines; people copy examples: split it, one idea a file"
+
+
 def needed_libraries(program):
     return subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
 
@@ -118,6 +128,19 @@ class Structure(unittest.TestCase):
             found = "\n".join(include_problems(root))
         for name, (_, words) in cases.items():
             self.assertRegex(found, rf"(?m)^{re.escape(name)}: .*{re.escape(words)}")
+
+    def test_no_file_of_an_example_is_over_200_lines(self):
+        self.assertEqual(list(examples_too_long(pathlib.Path(REPOSITORY))), [])
+
+    def test_a_long_file_is_found_unless_it_is_data(self):
+        lines = {"a.cpp": 201, "README.md": 201, "b.cpp": 200, "data/text.txt": 201}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, count in lines.items():
+                path = pathlib.Path(folder) / "examples/new" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("line\n" * count)
+            found = [problem.partition(":")[0] for problem in examples_too_long(pathlib.Path(folder))]
+        self.assertEqual(found, ["examples/new/README.md", "examples/new/a.cpp"])
 
     def test_programs_link_only_what_they_may(self):
         for program, strangers in (("bin/zero", ("libtorch", "libc10", "libgloo")), ("bin/minigpt", ("libgloo",)),

@@ -4,43 +4,41 @@
 /// order when the machine is wanted back.
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "examples/minigpt/flags.h"
+#include "examples/minigpt/report.h"
+#include "examples/minigpt/run_state.h"
+#include "examples/minigpt/saves.h"
 #include "libzero/zero.h"
 
 namespace minigpt {
 
-/// All members but those that say nothing of saving or loading are collective.
+/// All members but those that say nothing of saving or loading are collective. What goes wrong in
+/// them does so on every rank alike, and leaves optimizer and communicator shut down: no rank takes
+/// another's leaving for a failure.
 class Checkpoints {
  public:
-  using Say = std::function<void(const std::string&)>;
-
   /// `windows`: training samples of the data. `say` is called on rank 0 alone. Everything must
   /// outlive this.
   Checkpoints(const Flags& flags, zero::Optimizer& optimizer, zero::Collective& comm,
               std::int64_t windows, Say say);
 
   /// Opens --checkpoint. Weights from --load-parameters, a whole state from --resume, a first save
-  /// for --save-initial. What goes wrong does so on every rank alike, and leaves optimizer and
-  /// communicator shut down: no rank takes another's leaving for a failure.
+  /// for --save-initial.
   void begin();
 
-  /// Position in the sample order: what the next step begins with.
-  std::int64_t samples_seen() const noexcept { return samples_seen_; }
+  /// See RunState.
+  std::int64_t samples_seen() const noexcept { return run_.samples_seen(); }
 
   /// Before a step: passes on a signal that this rank has received.
   void request_stop_if_signalled();
 
   /// After each step: moves the position.
-  void count_step() { samples_seen_ += flags_.batch; }
+  void count_step() { run_.count_step(); }
 
-  /// Saves after every --save-every steps, and after the last. A disk that refuses costs that save
-  /// alone, with a warning; the third time in a row, and after the last step, IoError comes out,
-  /// and all ranks leave together as from begin().
+  /// After each step: saves as Saves::if_due() does, after the last one for good.
   void save_if_due(bool is_last);
 
   /// After a step that said stop_requested: saves and says so.
@@ -52,31 +50,18 @@ class Checkpoints {
  private:
   template <class Function>
   void together(Function function);
-  template <class Function>
-  void forgive(Function function);
-  void check_flags_of(const zero::LoadReport& report) const;
-  void warn_of_changed_flags(const zero::LoadReport& report) const;
   void open_and_take_up();
   bool resume();
-  zero::TrainerState trainer_state() const;
-  void collect();
-  void save();
-  void save_for_good();
-  void try_to_save();
+  void load_parameters();
   std::string who_stopped();
 
   const Flags& flags_;
   zero::Optimizer& optimizer_;
   zero::Collective& comm_;
-  std::int64_t windows_;
   Say say_;
+  RunState run_;
   zero::StopSignals signals_;
-  std::optional<zero::Checkpointer> checkpointer_;  // with --checkpoint
-  std::string run_id_ = zero::TrainerState().run_id;
-  std::int64_t samples_seen_ = 0;
-  std::int64_t saved_step_ = -1;    // the newest that lies in --checkpoint
-  std::int64_t pending_step_ = -1;  // not yet known to be saved; -1: none
-  int failures_in_a_row_ = 0;
+  std::optional<Saves> saves_;  // with --checkpoint
 };
 
 }  // namespace minigpt

@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 namespace minigpt {
 namespace {
@@ -46,7 +47,7 @@ torch::Device device_of(MiniGpt& model) {
   return model->parameters().front().device();
 }
 
-torch::Tensor batch_of(const Windows& windows, const std::vector<std::int64_t>& indices,
+torch::Tensor batch_of(const Windows& windows, std::span<const std::int64_t> indices,
                        torch::Device device) {
   const auto rows = static_cast<std::int64_t>(indices.size());
   return torch::tensor(windows.bytes(indices), torch::kLong).view({rows, -1}).to(device);

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "examples/minigpt/model.h"
 #include "examples/minigpt/text_data.h"
@@ -14,7 +14,7 @@ namespace minigpt {
 torch::Device device_of(MiniGpt& model);
 
 /// int64 [indices.size(), context + 1].
-torch::Tensor batch_of(const Windows& windows, const std::vector<std::int64_t>& indices,
+torch::Tensor batch_of(const Windows& windows, std::span<const std::int64_t> indices,
                        torch::Device device);
 
 /// Collective: mean loss over all windows, in nats per byte. Ranks share the work; the sum runs in

@@ -3,13 +3,13 @@
 /// What can be watched of a run: the log, a timeline, TensorBoard, Prometheus, the late rank.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "examples/minigpt/flags.h"
+#include "examples/minigpt/report.h"
 #include "libzero/observe/json_lines.h"
 #include "libzero/observe/late_rank.h"
 #include "libzero/observe/metrics_server.h"
@@ -22,8 +22,6 @@ namespace minigpt {
 /// As the flags say. Every rank has its timeline; the rest is rank 0's.
 class Observation {
  public:
-  using Say = std::function<void(const std::string&)>;
-
   /// `flags` must outlive this. `say` is called from begin() on.
   Observation(const Flags& flags, int rank, Say say);
 

@@ -17,6 +17,32 @@ std::string mebibytes(std::int64_t bytes) {
 
 }  // namespace
 
+std::string introduction(const Flags& flags, const zero::Layout& layout,
+                         const zero::Collective& comm, const std::string& precision,
+                         const std::string& device) {
+  std::int64_t elements = 0;
+  for (const auto& parameter : layout.parameters()) {
+    if (parameter.alias_of < 0) elements += parameter.numel();
+  }
+  std::string place = device == "cpu" ? "" : " on " + device;
+  if (!place.empty() && flags.offload == "host") place += " with state in host memory";
+  char text[320];
+  std::snprintf(text, sizeof text,
+                "minigpt: %.2f M parameters on %d rank%s (%s), stage %d, %s%s, %d thread%s a rank",
+                static_cast<double>(elements) / 1e6, comm.size(), comm.size() == 1 ? "" : "s",
+                std::string(comm.backend()).c_str(), flags.stage, precision.c_str(), place.c_str(),
+                flags.threads, flags.threads == 1 ? "" : "s");
+  return text;
+}
+
+std::string printable(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
+  }
+  return text;
+}
+
 Progress::Progress(std::int64_t total_steps)
     : total_(total_steps),
       terminal_(isatty(STDERR_FILENO) != 0 || std::getenv("ZERO_RUN_TERMINAL") != nullptr) {}

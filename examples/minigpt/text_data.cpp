@@ -35,7 +35,7 @@ Windows::Windows(std::string text, std::int64_t context)
       context_(context),
       count_(std::max<std::int64_t>(0, (static_cast<std::int64_t>(text_.size()) - 1) / context)) {}
 
-std::vector<std::int64_t> Windows::bytes(const std::vector<std::int64_t>& indices) const {
+std::vector<std::int64_t> Windows::bytes(std::span<const std::int64_t> indices) const {
   std::vector<std::int64_t> result;
   result.reserve(indices.size() * static_cast<std::size_t>(context_ + 1));
   for (const std::int64_t index : indices) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ class Windows {
 
   /// The bytes of windows `indices`, as int64, one window after the other: indices.size() *
   /// (context + 1) values.
-  std::vector<std::int64_t> bytes(const std::vector<std::int64_t>& indices) const;
+  std::vector<std::int64_t> bytes(std::span<const std::int64_t> indices) const;
 
  private:
   std::string text_;

@@ -12,120 +12,12 @@
 #include "examples/minigpt/model.h"
 #include "examples/minigpt/observation.h"
 #include "examples/minigpt/report.h"
+#include "examples/minigpt/setup.h"
 #include "examples/minigpt/text_data.h"
 #include "libzero/zero.h"
 
 namespace minigpt {
 namespace {
-
-/// A model of bytes that has learnt little writes control characters, too: a terminal would obey.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
-  }
-  return text;
-}
-
-struct Precision {
-  torch::Dtype dtype;
-  std::string explanation;
-};
-
-Precision precision_of(const std::string& flag, bool is_autocast, torch::Device device) {
-  if (flag == "fp32") return {torch::kFloat, is_autocast ? "fp32, products in bf16" : "fp32"};
-  if (flag == "bf16") return {torch::kBFloat16, "bf16"};
-  if (flag == "fp16") return {torch::kHalf, "fp16"};
-  if (!device.is_cpu()) return {torch::kBFloat16, "bf16 (auto: on a GPU)"};
-  return {torch::kFloat, "fp32 (auto: on a CPU, where matrices of this size are slower in bf16)"};
-}
-
-/// After the warm-up, and what the whole run has left of it.
-zero::Schedule body_of(const Flags& flags, std::int64_t updates, double end) {
-  if (flags.schedule == "constant") return zero::Schedule::constant();
-  if (flags.schedule == "linear") return zero::Schedule::linear(updates, end);
-  if (flags.schedule == "polynomial") return zero::Schedule::polynomial(updates, 2.0, end);
-  if (flags.schedule == "inverse-sqrt")
-    return zero::Schedule::inverse_sqrt(std::max<std::int64_t>(1, flags.warmup));
-  if (flags.schedule == "stable-decay") {  // the last fifth decays
-    const std::int64_t decay = std::max<std::int64_t>(1, updates / 5);
-    return zero::Schedule::stable_decay(updates - decay, decay, end);
-  }
-  return zero::Schedule::cosine(updates, end);
-}
-
-zero::Schedule schedule_of(const Flags& flags) {
-  const double end = flags.lr > 0 ? flags.min_lr / flags.lr : 0.0;
-  if (flags.schedule == "one-cycle") {  // rises by itself: a warm-up before it would be a peak more
-    const std::int64_t updates = std::max<std::int64_t>(2, flags.steps);
-    const double rise = static_cast<double>(flags.warmup) / static_cast<double>(updates);
-    return zero::Schedule::one_cycle(updates, {.rise = std::clamp(rise, 0.01, 0.99), .end = end});
-  }
-  const std::int64_t updates = std::max<std::int64_t>(1, flags.steps - flags.warmup);
-  return body_of(flags, updates, end).warmup(flags.warmup);
-}
-
-zero::RuleOptions rule_of(const Flags& flags, double weight_decay) {
-  if (flags.optimizer == "sgd")
-    return zero::SGDOptions(flags.lr).momentum(flags.momentum).weight_decay(weight_decay);
-  return zero::AdamWOptions(flags.lr).betas({flags.beta1, flags.beta2}).weight_decay(weight_decay);
-}
-
-zero::Options optimizer_options(const Flags& flags) {
-  zero::Options options;
-  options.stage(flags.stage).clip_norm(flags.clip).checksum_every(flags.checksum_every);
-  options.bucket_bytes(static_cast<std::int64_t>(flags.bucket_mib * (1 << 20)));
-  options.first_bucket_bytes(std::min(options.first_bucket_bytes(), options.bucket_bytes()));
-  options.defer_reduction(flags.defer_reduction).ema(flags.ema);
-  if (flags.offload == "host") options.offload(zero::Offload::kHost);
-  if (!flags.offload_dir.empty()) options.offload(zero::Offload::kDisk(flags.offload_dir));
-  if (flags.wire == "fp32") options.wire(torch::kFloat);
-  if (flags.wire == "bf16") options.wire(torch::kBFloat16);
-  const auto is_no_matrix = [](const std::string&, const torch::Tensor& tensor) {
-    return tensor.dim() < 2;
-  };
-  options.groups({{is_no_matrix, rule_of(flags, 0.0)}});
-  return options;
-}
-
-/// Backward must lie outside of autocast's region.
-torch::Tensor loss_of(MiniGpt& model, const torch::Tensor& windows, const Flags& flags) {
-  std::optional<zero::Autocast> autocast;
-  if (flags.autocast == "bf16") autocast.emplace(device_of(model).type(), torch::kBFloat16);
-  return model->loss(windows);
-}
-
-/// The rank's share of one step: micro-batch i of the global batch belongs to rank i mod size, and
-/// draws the same random numbers on whichever rank that is.
-void backward_of(zero::Optimizer& optimizer, MiniGpt& model, const Windows& windows,
-                 const std::vector<std::int64_t>& samples, const Flags& flags,
-                 const zero::Collective& comm) {
-  const std::int64_t micro_batches = flags.batch / flags.micro_batch;
-  for (std::int64_t i = comm.rank(); i < micro_batches; i += comm.size()) {
-    const auto begin = samples.begin() + i * flags.micro_batch;
-    const std::vector<std::int64_t> micro(begin, begin + flags.micro_batch);
-    const zero::MicroBatchRandom random(flags.seed, optimizer.steps_taken(), i);
-    optimizer.backward(loss_of(model, batch_of(windows, micro, device_of(model)), flags));
-  }
-}
-
-std::string introduction(const Flags& flags, const zero::Optimizer& optimizer,
-                         const Precision& precision, torch::Device device,
-                         const zero::Collective& comm) {
-  std::int64_t elements = 0;
-  for (const auto& parameter : optimizer.layout().parameters()) {
-    if (parameter.alias_of < 0) elements += parameter.numel();
-  }
-  const std::string place =
-      device.is_cpu() ? "" : " on " + device.str() + " with state in host memory";
-  char text[320];
-  std::snprintf(text, sizeof text,
-                "minigpt: %.2f M parameters on %d rank%s (%s), stage %d, %s%s, %d thread%s a rank",
-                static_cast<double>(elements) / 1e6, comm.size(), comm.size() == 1 ? "" : "s",
-                std::string(comm.backend()).c_str(), flags.stage, precision.explanation.c_str(),
-                place.c_str(), flags.threads, flags.threads == 1 ? "" : "s");
-  return text;
-}
 
 class Training {
  public:
@@ -135,10 +27,10 @@ class Training {
         comm_(comm),
         is_speaker_(comm->rank() == 0),
         data_(read_text(flags.data, flags.context)),
-        precision_(precision_of(flags.precision, flags.autocast != "off", device)),
+        precision_(precision_of(flags, device)),
         model_(make_model(flags, device, precision_.dtype)),
         observation_(flags, comm->rank(), [this](const std::string& line) { say(line); }),
-        optimizer_(*model_, rule_of(flags, flags.weight_decay),
+        optimizer_(*model_, rule_of(flags),
                    optimizer_options(flags).observer(observation_.observer()), comm),
         rate_(optimizer_, schedule_of(flags)),
         progress_(last_step()),
@@ -160,7 +52,7 @@ class Training {
 
  private:
   void run_to_the_end() {
-    say(introduction(flags_, optimizer_, precision_, device_, *comm_));
+    say(introduction(flags_, optimizer_.layout(), *comm_, precision_.explanation, device_.str()));
     checkpoints_.begin();
     const bool is_fresh = optimizer_.steps_taken() == 0;
     observation_.begin(/*append=*/!is_fresh);
@@ -222,11 +114,29 @@ class Training {
     rate_.go_to(optimizer_.steps_applied());
     const double lr = rate_.rates().front();
     optimizer_.begin_forward();
-    backward_of(optimizer_, model_, data_.training, samples, flags_, *comm_);
+    backward_of(samples);
     checkpoints_.request_stop_if_signalled();
     const zero::StepResult result = optimizer_.step();
     tell(step, lr, start, samples, result);
     return result.stop_requested;
+  }
+
+  /// The rank's share of one step. A micro-batch draws the same random numbers on whichever rank.
+  void backward_of(const std::vector<std::int64_t>& samples) {
+    zero::SampleBatch batch;
+    batch.samples = samples;
+    for (const zero::MicroBatch& micro :
+         zero::share_of(batch, flags_.micro_batch, comm_->rank(), comm_->size())) {
+      const zero::MicroBatchRandom random(flags_.seed, optimizer_.steps_taken(), micro.index);
+      optimizer_.backward(loss_of(batch_of(data_.training, micro.samples, device_)));
+    }
+  }
+
+  /// Backward must lie outside of autocast's region.
+  torch::Tensor loss_of(const torch::Tensor& windows) {
+    std::optional<zero::Autocast> autocast;
+    if (flags_.autocast == "bf16") autocast.emplace(device_.type(), torch::kBFloat16);
+    return model_->loss(windows);
   }
 
   void tell(std::int64_t step, double lr, std::chrono::steady_clock::time_point start,
