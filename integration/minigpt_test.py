@@ -3,7 +3,10 @@
 import json
 import math
 import os
+import pty
+import re
 import socket
+import subprocess
 import tempfile
 import unittest
 
@@ -17,6 +20,15 @@ TINY = ["--data", DATA, "--layers", "1", "--width", "32", "--heads", "2", "--con
 def read_log(path):
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def shown(line):
+    """What is left of it when it has been written over itself."""
+    text = ""
+    for part in line.split("\r"):
+        kept, erases, rest = part.rpartition("\x1b[K")
+        text = kept.replace("\x1b[K", "") + rest + ("" if erases else text[len(part):])
+    return text
 
 
 class MiniGpt(unittest.TestCase):
@@ -156,6 +168,30 @@ class MiniGpt(unittest.TestCase):
         _, out = self.train(["--precision", "auto", "--sample", "40", "--steps", "2"])
         self.assertIn("fp32 (auto: on a CPU", out)
         self.assertIn("sample: ", out)
+
+    def test_on_a_terminal_the_progress_bar_of_the_last_step_stays(self):
+        for world in (0, 2):
+            arguments = [ranks.program("minigpt"), *TINY, "--eval-every", "4"]
+            screen = self.on_a_terminal(([ranks.ZERO, "run", "-n", "2", "--"] if world else []) + arguments)
+            steps = [line for line in screen if "loss" in line]
+            self.assertEqual(len(steps), 4, screen)  # the bar of step 4 made way for its validation
+            for words in ("step 0: validation", "step 4: validation", "step 8/8  loss", "step 8: validation"):
+                self.assertTrue(any(words in line for line in steps), (words, screen))  # zero run may swap stdout and stderr
+
+    def on_a_terminal(self, arguments):
+        """The lines that stand on a terminal in the end, without colours."""
+        terminal, theirs = pty.openpty()
+        with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=ranks.clean_environment()) as job:
+            os.close(theirs)
+            seen = b""
+            try:
+                while part := os.read(terminal, 65536):
+                    seen += part
+            except OSError:  # nobody has it open any more
+                pass
+        os.close(terminal)
+        self.assertEqual(job.returncode, 0, seen)
+        return [shown(line) for line in re.sub(r"\x1b\[[\d;]*m", "", seen.decode(errors="replace")).split("\n")]
 
     def test_the_other_ranks_do_not_wait_for_the_generated_text(self):
         arguments = [ranks.program("minigpt"), *TINY, "--steps", "1", "--sample", "4000"]

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace minigpt {
 namespace {
@@ -56,14 +57,16 @@ void Progress::show(std::int64_t step, double loss, double tokens_per_second, do
   const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
   std::string memory = mebibytes(host_bytes) + "/rank";
   if (device_bytes > 0) memory += " on the host, " + mebibytes(device_bytes) + " on its GPU";
+  is_drawn_ = terminal_ && step != total_;
+  const char* const end = is_drawn_ ? "   \r" : terminal_ ? "\033[K\n" : "\n";
   std::fprintf(stderr, "[%s] step %lld/%lld  loss %.4f  %.0f tokens/s  grad norm %.3f  %s%s",
                bar.c_str(), static_cast<long long>(step), static_cast<long long>(total_), loss,
-               tokens_per_second, grad_norm, memory.c_str(), terminal_ ? "   \r" : "\n");
+               tokens_per_second, grad_norm, memory.c_str(), end);
   std::fflush(stderr);
 }
 
 void Progress::say(const std::string& line) {
-  if (terminal_) std::fputs("\033[K", stderr);
+  if (std::exchange(is_drawn_, false)) std::fputs("\033[K", stderr);
   std::fflush(stderr);
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);

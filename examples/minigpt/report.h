@@ -24,7 +24,8 @@ std::string introduction(const Flags& flags, const zero::Layout& layout,
 /// A model of bytes that has learnt little writes control characters, too: a terminal would obey.
 std::string printable(std::string text);
 
-/// On a terminal one line that redraws itself; elsewhere a line now and then.
+/// On a terminal one line that redraws itself, and stays after the last step; elsewhere a line now
+/// and then.
 class Progress {
  public:
   explicit Progress(std::int64_t total_steps);
@@ -38,6 +39,7 @@ class Progress {
  private:
   std::int64_t total_;
   bool terminal_;
+  bool is_drawn_ = false;  // where the next line belongs
 };
 
 }  // namespace minigpt
