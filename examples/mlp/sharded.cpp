@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <exception>
 #include <numbers>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace {
@@ -88,7 +90,9 @@ void train(std::int64_t steps) {
 
 int main(int argc, char** argv) {
   try {
-    train(argc > 1 ? std::atoll(argv[1]) : 2000);
+    const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 2000;
+    if (steps < 1) throw std::invalid_argument(std::string("steps must be 1 or more: ") + argv[1]);
+    train(steps);
   } catch (const c10::Error& error) {  // what() of LibTorch's own has a backtrace
     std::fprintf(stderr, "mlp: %s\n", error.what_without_backtrace());
     return 1;

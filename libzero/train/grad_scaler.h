@@ -76,7 +76,7 @@ class GradScaler {
     bool has_stepped;
   };
 
-  explicit GradScaler(LossScaler rule) : rule_(std::move(rule)) {}
+  explicit GradScaler(const LossScaler& rule) : rule_(rule) {}
   Seen* find(const torch::optim::Optimizer& optimizer);
   void require_between_iterations(const char* what) const;
 
