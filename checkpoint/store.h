@@ -55,11 +55,11 @@ struct CommitResult {
 
 /// One save. The one that begin() made commits; those that join() made, in other processes, only
 /// put. The destructor aborts what was not committed, and never throws. A call that throws
-/// ContractError counts as never made, but for commit() where elements are missing. After that and
-/// after any other error, also one that comes out of StateView::fill, the save is void: nothing can
-/// be committed. put(), accept() and commit() of a save that is void or finished throw
-/// ContractError. put() may run in several threads at once, one for each rank; everything else is
-/// for one thread, when no put() runs. May outlive its Store.
+/// ContractError counts as never made, but for commit() where elements are missing: that, and any
+/// other error but accept()'s FormatError, also one that comes out of StateView::fill, makes the
+/// save void: nothing can be committed. put(), accept() and commit() of a save that is void or
+/// finished throw ContractError. put() may run in several threads at once, one for each rank;
+/// everything else is for one thread, when no put() runs. May outlive its Store.
 class Writer {
  public:
   virtual ~Writer() = default;

@@ -29,8 +29,8 @@ struct Expired {};
 /// until Fate knows of a failure. Then a helper thread aborts the NCCL communicator, which ends its
 /// kernels; should NCCL hang in that as well, nobody waits for the helper but for a bounded time.
 ///
-/// NCCL is entered by one thread at a time. All functions but await() and close() belong to the
-/// thread that makes the communicator's calls.
+/// NCCL is entered by one thread at a time. All functions but await(), settled() and close()
+/// belong to the thread that makes the communicator's calls.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   struct Options {

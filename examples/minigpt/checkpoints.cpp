@@ -55,7 +55,7 @@ bool Checkpoints::resume() {
   const bool is_auto = flags_.resume == "auto";
   const auto options = zero::LoadOptions()
                            .reshard_on_load(flags_.reshard_on_load)
-                           .keep_options(options_of_flags(flags_))
+                           .keep_options(names_of_options_from_flags(flags_))
                            .required(RunState::required());
   const zero::LoadReport report =
       is_auto ? saves_->resume(options) : optimizer_.load(flags_.resume, options);

@@ -40,7 +40,7 @@ zero::RuleOptions rule_of(const Flags& flags) {
   return rule_with(flags, flags.weight_decay);
 }
 
-std::set<std::string> options_of_flags(const Flags& flags) {
+std::set<std::string> names_of_options_from_flags(const Flags& flags) {
   if (flags.optimizer == "sgd") return {"weight_decay", "momentum"};
   return {"weight_decay", "beta1", "beta2"};
 }

@@ -21,7 +21,7 @@ zero::RuleOptions rule_of(const Flags& flags);
 
 /// The rule's options that the flags decide even where a checkpoint says otherwise; the learning
 /// rate is the schedule's.
-std::set<std::string> options_of_flags(const Flags& flags);
+std::set<std::string> names_of_options_from_flags(const Flags& flags);
 
 zero::Options optimizer_options(const Flags& flags);
 

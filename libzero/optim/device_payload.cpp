@@ -85,7 +85,12 @@ class DirectPayload final : public DevicePayload {
         if (!first) first = std::current_exception();
       }
     }
+    launches_ = 0;
     if (first) std::rethrow_exception(first);
+  }
+
+  void make_room_for_launch() override {
+    if (++launches_ > kMostLaunches) settle();
   }
 
   bool sums_in_rank_order() const noexcept override { return !any_order_; }
@@ -93,6 +98,8 @@ class DirectPayload final : public DevicePayload {
  private:
   // Of reductions: enough that the GPU does not wait for the host; who reads gradients is near.
   static constexpr std::size_t kMostReductions = 2;
+  static constexpr std::size_t kMostLaunches = 256;
+  static constexpr std::size_t kLaunchesOfACall = 8;  // events, the communicator's own
   static constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
 
   struct Call {
@@ -104,6 +111,7 @@ class DirectPayload final : public DevicePayload {
   /// call: so all begin to wait at the same time, and who is late is not taken for dead.
   template <class Issue>
   void issue(DeviceLane& lane, std::string_view label, std::size_t most, Issue make) {
+    launches_ += kLaunchesOfACall;
     calls_.push_back({std::string(label), nullptr});
     comm_.follow_stream(lane.native());  // each time: rebuild()'s successor uses it as well
     try {
@@ -129,7 +137,8 @@ class DirectPayload final : public DevicePayload {
 
   Collective& comm_;
   const bool any_order_;
-  std::deque<Call> calls_;  // on their way
+  std::deque<Call> calls_;    // on their way
+  std::size_t launches_ = 0;  // since the last settle()
 };
 
 /// Through pinned memory of the host. Calls have ended when they return.

@@ -33,6 +33,11 @@ class DevicePayload {
   virtual void all_gather(DeviceLane& lane, const at::Tensor& in, const at::Tensor& out,
                           std::string_view label) = 0;
 
+  /// One more launch is to stand behind calls that may be on their way. A stream takes some
+  /// thousand, and holds up who brings another, who can then end nothing that hangs: waits for the
+  /// calls well before that. Ranks must ask for the same launches.
+  virtual void make_room_for_launch() {}
+
   /// Waits for the calls that are on their way; throws what went wrong with the first. Due after
   /// the last call of several: nobody else watches over them.
   virtual void settle() {}

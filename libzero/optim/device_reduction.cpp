@@ -113,6 +113,7 @@ void DeviceReduction::pack(std::int32_t bucket, const BucketPiece& piece,
     if (end > filled) staging.narrow(0, filled, end - filled).zero_();
   };
   for (const StagedRun& run : piece.runs) {
+    payload_.make_room_for_launch();
     Contribution& from = by_parameter[static_cast<std::size_t>(run.segment.parameter)];
     if (!from.gradient.defined() && from.sum == nullptr) continue;
     fill_to(run.staged);

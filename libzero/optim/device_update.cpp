@@ -14,9 +14,6 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kConstantsAlignment = 64;
-// A stream takes some thousand launches; one more holds its thread up, which could then not end
-// what hangs.
-constexpr std::size_t kMostLaunches = 256;
 
 void cast(DeviceLane& lane, const at::Tensor& from, const at::Tensor& to) {
   cuda::Cast args;
@@ -154,6 +151,7 @@ void DeviceUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece) {
   const DType dtype = layout_.buckets()[static_cast<std::size_t>(bucket)].dtype;
   const at::Tensor staging = staging_of(dtype, piece.count * world_size_);
   for (const auto& [segment, rank, staged] : piece.runs) {
+    payload_.make_room_for_launch();
     if (rank == rank_)
       read_parameter(gather_lane_, segment, staging.narrow(0, staged, segment.numel));
   }
@@ -167,18 +165,10 @@ void DeviceUpdate::gather_piece(std::int32_t bucket, const BucketPiece& piece) {
     });
   }
   for (const auto& [segment, rank, staged] : piece.runs) {
+    payload_.make_room_for_launch();
     if (rank != rank_)
       write_parameter(gather_lane_, segment, staging.narrow(0, staged, segment.numel));
   }
-  count_launches(piece);
-}
-
-/// Ranks launch alike, and wait at the same place.
-void DeviceUpdate::count_launches(const BucketPiece& piece) {
-  launched_ += piece.runs.size();
-  if (launched_ <= kMostLaunches) return;
-  clock_.timed([&] { payload_.settle(); });
-  launched_ = 0;
 }
 
 /// What the lane is given from here on sees what the other lane has done.
@@ -206,8 +196,10 @@ void DeviceUpdate::gather_and_step_bucket(std::int32_t bucket) {
       });
     }
     const ObservedScope scope(clock_.observer(), Activity::kUpdate, Lane::kCommunication, bucket);
-    for (const auto& [segment, rank, staged] : piece.runs) step_segment(segment, staging, staged);
-    count_launches(piece);
+    for (const auto& [segment, rank, staged] : piece.runs) {
+      payload_.make_room_for_launch();
+      step_segment(segment, staging, staged);
+    }
   }
 }
 
@@ -217,12 +209,7 @@ std::optional<Failure> DeviceUpdate::finish() {
 }
 
 void DeviceUpdate::settle() {
-  try {
-    clock_.timed([&] { payload_.settle(); });
-  } catch (const CommError& error) {
-    throw GatherError(error.what());
-  }
-  launched_ = 0;
+  clock_.timed([&] { payload_.settle(); });
 }
 
 void DeviceUpdate::read_parameter(DeviceLane& lane, const Segment& segment,

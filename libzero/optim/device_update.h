@@ -43,7 +43,6 @@ class DeviceUpdate final : public ParameterUpdate {
   void upload(std::span<const std::byte> constants, float gradient_factor);
   void step_segment(const Segment& segment, const at::Tensor& gradient, std::int64_t at);
   void gather_piece(std::int32_t bucket, const BucketPiece& piece);
-  void count_launches(const BucketPiece& piece);
   at::Tensor staging_of(DType dtype, std::int64_t elements) const;
   void read_parameter(DeviceLane& lane, const Segment& segment, const at::Tensor& to) const;
   void write_parameter(DeviceLane& lane, const Segment& segment, const at::Tensor& from);
@@ -74,7 +73,6 @@ class DeviceUpdate final : public ParameterUpdate {
   c10::Event uploaded_;
   std::vector<c10::Event> stepped_;  // by bucket; recorded before its gather is submitted
   c10::Event gathered_;
-  std::size_t launched_ = 0;  // behind gathers that may be on their way
 };
 
 }  // namespace zero

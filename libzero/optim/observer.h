@@ -99,7 +99,8 @@ class Observer {
     static_cast<void>(by_rank);
   }
 
-  /// step() returns with this, on the training thread; nothing runs on the other.
+  /// step() returns with this, on the training thread; no span comes from the other before the next
+  /// backward().
   virtual void step_ended(const StepResult& result) noexcept = 0;
 };
 

@@ -231,7 +231,8 @@ class Optimizer : public torch::optim::Optimizer {
   /// comes in pieces of a block at most. kMaster of a float32 parameter is the parameter itself;
   /// writing it here does not reach the other ranks: follow with refresh_masters() if you must. Not
   /// collective. Throws ContractError for kGradient, which gather() reads, and for a moment that
-  /// the update rule does not keep; and what `visit` throws.
+  /// the update rule does not keep; CommError where state lies on a GPU that hangs, or whose last
+  /// gather has failed; and what `visit` throws.
   void for_each_shard(StateKind kind, const std::function<void(const ShardView&)>& visit);
 
   /// Collective: saves the present state as checkpoint number steps_taken() under `root`, which is

@@ -159,10 +159,7 @@ Optimizer::Impl::~Impl() {
     } catch (...) {  // a destructor has nobody to tell
     }
   }
-  try {
-    await_gathers();
-  } catch (...) {  // nobody is interested any more
-  }
+  let_gathers_end();
   if (!queue_.idle())
     comm_->abort("the optimizer of rank " + std::to_string(comm_->rank()) +
                  " was destroyed while it communicated");
@@ -393,7 +390,11 @@ std::unique_ptr<HostImage> Optimizer::Impl::make_image(const Options& options,
 
 void Optimizer::Impl::shutdown() {
   if (std::exchange(shut_down_, true)) return;
-  if (dead_because_.empty()) guarded(kNothingChanged, [this] { queue_.drain(); });
+  if (dead_because_.empty()) {
+    guarded(kNothingChanged, [this] { queue_.drain(); });
+  } else {
+    let_gathers_end();
+  }
   offload_.reset();  // gives its room on the disk back; nobody asks for state any more
   if (checkpoint_comm_) checkpoint_comm_->shutdown();
   comm_->shutdown();

@@ -79,7 +79,7 @@ class Optimizer::Impl {
   void abort(std::string_view why) noexcept;
 
   /// See CheckpointAccess.
-  CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer) const;
+  CheckpointState checkpoint_state(const PresentGroups& groups, const TrainerState& trainer);
   std::shared_ptr<Collective> checkpoint_comm();
   void run_for_checkpoints(const std::function<void()>& collectives);
   bool is_dead() const { return !dead_because_.empty(); }
@@ -218,8 +218,10 @@ class Optimizer::Impl {
   void submit_gather(std::int32_t bucket);
   /// Somebody watches over what the GPU is still at work on; nobody waits for it.
   void submit_settling();
-  /// Between windows: of the step before. Throws GatherError.
+  /// Of the step before; for between two windows: inside of one it does nothing. Throws
+  /// GatherError.
   void await_gathers();
+  void let_gathers_end() noexcept;
   void mark_parameters_changed();
   MemoryReport memory_at_rest() const;
   void add_what_grows(MemoryReport& report) const;
@@ -290,6 +292,12 @@ class Optimizer::Impl {
   bool shut_down_ = false;
   TaskQueue queue_;  // its thread uses all of the above: it ends first
   std::optional<GradientReducer> reducer_;
+};
+
+/// Parameters that other ranks have stepped did not come, and step() has returned.
+class GatherError : public CommError {
+ public:
+  using CommError::CommError;
 };
 
 template <typename Function>

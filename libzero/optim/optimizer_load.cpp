@@ -206,20 +206,18 @@ void Optimizer::Impl::gather_parameters() {
   for (std::size_t b = 0; options_.stage() > 0 && b < states_.size(); ++b) {
     submit_gather(static_cast<std::int32_t>(b));
   }
+  const auto settle = [](void* self, std::int32_t) {
+    static_cast<Impl*>(self)->parameter_update_->settle();
+  };
+  queue_.submit({settle, this});
   try {
     queue_.drain();
-  } catch (...) {  // who writes the model next must wait for what has gone up already
+  } catch (...) {  // who writes the model next must wait for what is on its way already
     if (image_) image_->finish_update();
     parameter_update_->finish_gathers();
     throw;
   }
   parameter_update_->finish_gathers();
-  submit_settling();
-  try {
-    queue_.drain();
-  } catch (const GatherError& error) {  // the caller knows what that means
-    throw CommError(error.what());
-  }
   for (std::size_t b = 0; options_.stage() == 0 && b < states_.size(); ++b) {
     upload(static_cast<std::int32_t>(b));
   }

@@ -14,8 +14,9 @@ PresentGroups Optimizer::Impl::groups_of(const Optimizer& face, const std::strin
 }
 
 CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
-                                                  const TrainerState& trainer) const {
+                                                  const TrainerState& trainer) {
   require_alive();
+  guarded(kNothingChanged, [this] { await_gathers(); });
   replicas_.require_equal("save");
   std::string refusal = groups.fault;
   if (!calls_.empty()) {
@@ -65,6 +66,7 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
 
 void Optimizer::Impl::run_for_checkpoints(const std::function<void()>& collectives) {
   require_alive();
+  guarded(kNothingChanged, [this] { await_gathers(); });
   checkpointing(kNothingChanged, collectives);
 }
 

@@ -386,9 +386,21 @@ void Optimizer::Impl::submit_gather(std::int32_t bucket) {
 
 void Optimizer::Impl::submit_settling() {
   if (!home_) return;
-  queue_.submit(
-      {[](void* self, std::int32_t) { static_cast<Impl*>(self)->parameter_update_->settle(); },
-       this});
+  queue_.submit({[](void* self, std::int32_t) {
+                   try {
+                     static_cast<Impl*>(self)->parameter_update_->settle();
+                   } catch (const CommError& error) {
+                     throw GatherError(error.what());
+                   }
+                 },
+                 this});
+}
+
+void Optimizer::Impl::let_gathers_end() noexcept {
+  try {
+    await_gathers();
+  } catch (...) {  // nobody is interested any more
+  }
 }
 
 void Optimizer::Impl::await_gathers() {

@@ -41,7 +41,7 @@ struct AdamWOptions : torch::optim::OptimizerCloneableOptions<AdamWOptions> {
   TORCH_ARG(double, lr);
   /// Decay of the averages of the gradient and of its square, a step.
   TORCH_ARG(Betas, betas) = {0.9, 0.999};
-  /// Added to the square root of the second average.
+  /// Added to the square root of the second average, whose bias is corrected.
   TORCH_ARG(double, eps) = 1e-8;
   /// Decoupled: a step multiplies the weights by 1 - lr * weight_decay.
   TORCH_ARG(double, weight_decay) = 1e-2;

@@ -13,12 +13,6 @@
 
 namespace zero {
 
-/// Parameters that other ranks have stepped did not come.
-class GatherError : public CommError {
- public:
-  using CommError::CommError;
-};
-
 /// What an update does to an element.
 struct UpdateArithmetic {
   const UpdateRule& rule;
@@ -52,7 +46,7 @@ class ParameterUpdate {
   /// then on nothing was stepped, but the collectives went on.
   virtual std::optional<Failure> finish() = 0;
   /// On the communication thread, after gathers: waits for those that a GPU is still at work on,
-  /// for which nobody else has to. Throws GatherError.
+  /// for which nobody else has to.
   virtual void settle() {}
 
   /// From now on each element of a gradient, factor included, is brought into [-limit, limit]; 0:

@@ -13,6 +13,7 @@ namespace zero {
 /// is none. (PyTorch's schedulers, which are stepped after the first update, give it update 0's.)
 ///
 ///   const auto schedule = zero::Schedule::cosine(9000, 0.1).warmup(1000);
+///
 /// Sources: cosine, Loshchilov & Hutter 2017 (arXiv 1608.03983), equation 5; inverse_sqrt, Vaswani
 /// et al. 2017 (arXiv 1706.03762), equation 3; one_cycle, Smith & Topin 2018 (arXiv 1708.07120), in
 /// the form of PyTorch's OneCycleLR with two phases; stable_decay, Hu et al. 2024 (arXiv

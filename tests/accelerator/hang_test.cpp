@@ -274,11 +274,15 @@ TEST(ALateDevice, HasTheLastUpdateBeforeTheOptimizerIsRebuilt) {
     const torch::Tensor seen = parameters[0].tensor.detach().clone();
     std::swap(parameters[0].tensor, parameters[1].tensor);
     // Right code waits however long that takes; wrong code has written by then.
-    std::thread opener([&] {
+    std::jthread opener([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       obstacle.open();
     });
-    optimizer.rebuild(parameters, {});
+    {
+      const c10::StreamGuard other(  // that waits for nothing by itself
+          c10::impl::VirtualGuardImpl(device(0).type()).getStreamFromGlobalPool(device(0)));
+      optimizer.rebuild(parameters, {});
+    }
     opener.join();
     const torch::Tensor x = optimizer.gather("x", StateKind::kMaster);
     EXPECT_TRUE(torch::equal(seen.to(torch::kCPU), x));
