@@ -283,10 +283,9 @@ TEST(NcclMemory, WorkThatTheHostHasToEndLeadsNoStreamBefore) {
   const auto comm = alone();
   const DeviceArray in(0, 64 * 4), out(0, 64 * 4);
   double squares = -1;
-  const WorkPtr work =
-      comm->reduce_scatter({in.as<float>(), 64, DType::kFloat32},
-                           {out.as<float>(), 64, DType::kFloat32},
-                           {false, nullptr, "squares that go to the host", &squares});
+  const WorkPtr work = comm->reduce_scatter(
+      {in.as<float>(), 64, DType::kFloat32}, {out.as<float>(), 64, DType::kFloat32},
+      {false, nullptr, "squares that go to the host", &squares});
   EXPECT_FALSE(work->lead_stream(nullptr));
   work->wait();
   EXPECT_GE(squares, 0.0);
