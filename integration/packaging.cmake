@@ -24,8 +24,9 @@ function(zero_consumer_test name program)
       --build-target ${program} --build-noclean
       --build-options ${consumer_options} ${ARGN}
       --test-command ${program})
-  # Programs of one way share a build folder.
-  set_tests_properties(packaging.${name}.${program} PROPERTIES RESOURCE_LOCK consumer_${name})
+  # Programs of one way share a build folder; ways that build libzero's own sources share what they compile.
+  set_tests_properties(packaging.${name}.${program} PROPERTIES RESOURCE_LOCK consumer_${name}
+    ENVIRONMENT "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1")
 endfunction()
 
 # A rank alone that is told to use Gloo.
@@ -109,3 +110,5 @@ endif()
 # The library's sources are compiled once more here; one program without LibTorch shows that the way works.
 zero_consumer_test(add_subdirectory without_torch -DLIBZERO_SOURCE=${PROJECT_SOURCE_DIR})
 zero_consumer_test(fetch_content without_torch -DLIBZERO_FETCH=${PROJECT_SOURCE_DIR})
+# One after the other: what the first has compiled is in the cache.
+set_tests_properties(packaging.fetch_content.without_torch PROPERTIES DEPENDS packaging.add_subdirectory.without_torch)
