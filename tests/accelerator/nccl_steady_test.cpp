@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -175,6 +176,8 @@ TEST(OverNccl, AStepReturnsWhileParametersAreOnTheirWayAndLaterWorkSeesTheNewOne
 struct NextCall {
   std::string name;
   std::function<void(Optimizer&, const Toy&, const Comm&, const std::string& folder)> make;
+
+  friend void PrintTo(const NextCall& call, std::ostream* out) { *out << call.name; }
 };
 class AGatherThatHangsAfterItsStep : public ::testing::TestWithParam<NextCall> {};
 
