@@ -10,6 +10,7 @@
 #include "libzero/collective/plugin_search.h"
 #include "libzero/kernels/cuda/library.h"
 #include "libzero/optim/device_wait.h"
+#include "libzero/optim/parameter_table.h"
 
 namespace zero {
 
@@ -35,6 +36,16 @@ void DeviceLane::check(int error, std::string_view kernel) const {
       "a kernel could not be started on the GPU; the device has failed, or the kernels were "
       "built for another one: " +
       std::string(kernel) + " on " + device().str() + ", error " + std::to_string(error));
+}
+
+void DeviceLane::cast(const at::Tensor& from, const at::Tensor& to) const {
+  cuda::Cast args;
+  args.from = from.const_data_ptr();
+  args.from_dtype = *known_dtype(from.scalar_type());
+  args.to = to.data_ptr();
+  args.to_dtype = *known_dtype(to.scalar_type());
+  args.count = from.numel();
+  check(kernels().cast(&args, native()), "cast");
 }
 
 void DeviceLane::follow_present() {

@@ -37,6 +37,10 @@ class DeviceLane {
   /// Throws Error naming the kernel and the device where a launch was refused.
   void check(int error, std::string_view kernel) const;
 
+  /// Gives the stream a conversion of `from` into `to`'s dtype: 1-D, contiguous, of one length, on
+  /// the device. Any thread; throws as check() does.
+  void cast(const at::Tensor& from, const at::Tensor& to) const;
+
   /// The thread that trains: the stream goes on when this thread's present stream has done what it
   /// was given so far.
   void follow_present();

@@ -92,13 +92,7 @@ void DeviceReduction::copy_run(const StagedRun& run, Contribution& from, const a
     return;
   }
   const at::Tensor source = from.gradient.view({-1}).narrow(0, first, numel);
-  cuda::Cast cast;
-  cast.from = source.const_data_ptr();
-  cast.from_dtype = *known_dtype(source.scalar_type());
-  cast.to = target.data_ptr();
-  cast.to_dtype = *known_dtype(target.scalar_type());
-  cast.count = numel;
-  lane_.check(lane_.kernels().cast(&cast, lane_.native()), "cast");
+  lane_.cast(source, target);
   if (zero_after) source.zero_();
 }
 

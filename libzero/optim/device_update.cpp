@@ -15,16 +15,6 @@ namespace {
 
 constexpr std::int64_t kConstantsAlignment = 64;
 
-void cast(DeviceLane& lane, const at::Tensor& from, const at::Tensor& to) {
-  cuda::Cast args;
-  args.from = from.const_data_ptr();
-  args.from_dtype = *known_dtype(from.scalar_type());
-  args.to = to.data_ptr();
-  args.to_dtype = *known_dtype(to.scalar_type());
-  args.count = from.numel();
-  lane.check(lane.kernels().cast(&args, lane.native()), "cast");
-}
-
 }  // namespace
 
 DeviceUpdate::DeviceUpdate(const Layout& layout, ParameterTable& table,
@@ -215,14 +205,14 @@ void DeviceUpdate::settle() {
 void DeviceUpdate::read_parameter(DeviceLane& lane, const Segment& segment,
                                   const at::Tensor& to) const {
   const at::Tensor dense = tensor_of(segment).detach().contiguous();
-  cast(lane, dense.view({-1}).narrow(0, segment.parameter_begin, segment.numel), to);
+  lane.cast(dense.view({-1}).narrow(0, segment.parameter_begin, segment.numel), to);
 }
 
 void DeviceUpdate::write_parameter(DeviceLane& lane, const Segment& segment,
                                    const at::Tensor& from) {
   at::Tensor& tensor = table_.tensors[static_cast<std::size_t>(segment.parameter)];
   DeviceRun run(tensor, segment.parameter_begin, segment.numel);
-  cast(lane, from, run.elements());
+  lane.cast(from, run.elements());
   run.finish();
 }
 
@@ -272,8 +262,8 @@ void DeviceUpdate::restart_average() {
       const at::Tensor& average = device_state_.of(bucket).kept[arithmetic_.rule.moments().size()];
       for_each_run(
           bucket, OffloadedArray::kMaster, [&](const Segment& segment, const at::Tensor& master) {
-            cast(lane_, master,
-                 average.narrow(0, segment.bucket_begin - states_[b].stepped.begin, segment.numel));
+            lane_.cast(master, average.narrow(0, segment.bucket_begin - states_[b].stepped.begin,
+                                              segment.numel));
           });
     }
   }

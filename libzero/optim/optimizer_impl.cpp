@@ -173,6 +173,11 @@ void Optimizer::Impl::require_alive() const {
                "go out of scope first, on every rank");
 }
 
+void Optimizer::Impl::require_settled() {
+  require_alive();
+  guarded(kNothingChanged, [this] { await_gathers(); });
+}
+
 void Optimizer::Impl::require_not_dead() const {
   ZERO_REQUIRE(!shut_down_, "optimizer: used after shutdown()");
   if (dead_because_.empty()) return;
@@ -332,12 +337,11 @@ std::optional<double> Optimizer::Impl::present_gradient_scale() {
 
 void Optimizer::Impl::for_each_shard(StateKind kind,
                                      const std::function<void(const ShardView&)>& visit) {
-  require_alive();
+  require_settled();
   ZERO_REQUIRE(kind != StateKind::kGradient, "for_each_shard: gradients are read with gather()");
   require_same_shapes();
   if (!image_) {
     guarded(kNothingChanged, [this] {
-      await_gathers();
       await_device();
       if (home_) home_->lane.synchronize("state on the GPU that is to be read");
     });

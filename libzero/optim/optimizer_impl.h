@@ -136,6 +136,8 @@ class Optimizer::Impl {
 
   void require_alive() const;
   void require_not_dead() const;
+  /// Alive, and no gather of the step before has failed; waits for those that are on their way.
+  void require_settled();
   void put_average();
   void say(LogLevel level, const std::string& line) const;
   void require_same_shapes() const;

@@ -15,8 +15,7 @@ PresentGroups Optimizer::Impl::groups_of(const Optimizer& face, const std::strin
 
 CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
                                                   const TrainerState& trainer) {
-  require_alive();
-  guarded(kNothingChanged, [this] { await_gathers(); });
+  require_settled();
   replicas_.require_equal("save");
   std::string refusal = groups.fault;
   if (!calls_.empty()) {
@@ -51,8 +50,7 @@ CheckpointState Optimizer::Impl::checkpoint_state(const PresentGroups& groups,
 }
 
 std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
-  require_alive();
-  guarded(kNothingChanged, [this] { await_gathers(); });
+  require_settled();
   if (checkpoint_comm_) return checkpoint_comm_;
   guarded(kNothingChanged, [this] {
     matched([this] {
@@ -65,8 +63,7 @@ std::shared_ptr<Collective> Optimizer::Impl::checkpoint_comm() {
 }
 
 void Optimizer::Impl::run_for_checkpoints(const std::function<void()>& collectives) {
-  require_alive();
-  guarded(kNothingChanged, [this] { await_gathers(); });
+  require_settled();
   checkpointing(kNothingChanged, collectives);
 }
 

@@ -385,7 +385,7 @@ void Optimizer::Impl::submit_gather(std::int32_t bucket) {
 }
 
 void Optimizer::Impl::submit_settling() {
-  if (!home_) return;
+  if (!home_ || comm_->size() == 1) return;
   queue_.submit({[](void* self, std::int32_t) {
                    try {
                      static_cast<Impl*>(self)->parameter_update_->settle();

@@ -26,7 +26,6 @@
 #include "tests/nccl/world.h"
 #include "tests/optim/ranks.h"
 #include "tests/optim/toy_model.h"
-#include "tests/temporary_folder.h"
 
 namespace zero::accelerator_test {
 namespace {
@@ -39,6 +38,7 @@ using Comm = std::shared_ptr<Collective>;
 
 constexpr int kWorld = 2;
 constexpr std::chrono::seconds kFarTooLong(20);
+constexpr milliseconds kPatience(3000);  // of ranks where one hangs
 const AdamWOptions kAdamW(1e-2);
 
 /// Counts what was given to the GPUs of all ranks, and can stop their work.
@@ -122,6 +122,18 @@ std::vector<torch::Tensor> parameters_of_cpu() {
   return values;
 }
 
+using Body = std::function<void(Optimizer&, const Toy&, const Comm&)>;
+
+/// What each rank threw, with an optimizer of its own.
+std::vector<std::exception_ptr> run_optimizers(milliseconds timeout, const Options& options,
+                                               const Body& body) {
+  return testing::run_ranks(nccl_test::make_light_world(kWorld, timeout), [&](const Comm& comm) {
+    const Toy toy(torch::kBFloat16, device(comm->rank()));
+    Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW, options, comm);
+    body(optimizer, toy, comm);
+  });
+}
+
 void expect_no_errors(const std::vector<std::exception_ptr>& errors) {
   for (const auto& error : errors) EXPECT_EQ(testing::message_of(error), "");
 }
@@ -129,10 +141,8 @@ void expect_no_errors(const std::vector<std::exception_ptr>& errors) {
 TEST(OverNccl, TheGpuHasTheNextReductionsBeforeOneHasEnded) {
   Traffic traffic;
   std::barrier all(kWorld);
-  expect_no_errors(
-      testing::run_ranks(nccl_test::make_light_world(kWorld, kFarTooLong), [&](const Comm& comm) {
-        const Toy toy(torch::kBFloat16, device(comm->rank()));
-        Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW, options_of(2), comm);
+  expect_no_errors(run_optimizers(
+      kFarTooLong, options_of(2), [&](Optimizer& optimizer, const Toy& toy, const Comm& comm) {
         ASSERT_GE(optimizer.layout().buckets().size(), 3u);
         all.arrive_and_wait();
         const int before = traffic.calls("ncclSend");
@@ -151,10 +161,8 @@ TEST(OverNccl, AStepReturnsWhileParametersAreOnTheirWayAndLaterWorkSeesTheNewOne
   Traffic traffic;
   std::barrier all(kWorld);
   const std::vector<torch::Tensor> expected = parameters_of_cpu();
-  expect_no_errors(
-      testing::run_ranks(nccl_test::make_light_world(kWorld, kFarTooLong), [&](const Comm& comm) {
-        const Toy toy(torch::kBFloat16, device(comm->rank()));
-        Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW, options_of(2), comm);
+  expect_no_errors(run_optimizers(
+      kFarTooLong, options_of(2), [&](Optimizer& optimizer, const Toy& toy, const Comm& comm) {
         backward(optimizer, toy, comm);
         EXPECT_TRUE(optimizer.gather("gain", StateKind::kGradient).defined());  // all are reduced
         std::vector<torch::Tensor> seen;
@@ -175,28 +183,25 @@ TEST(OverNccl, AStepReturnsWhileParametersAreOnTheirWayAndLaterWorkSeesTheNewOne
 
 struct NextCall {
   std::string name;
-  std::function<void(Optimizer&, const Toy&, const Comm&, const std::string& folder)> make;
+  Body make;
 
   friend void PrintTo(const NextCall& call, std::ostream* out) { *out << call.name; }
 };
 class AGatherThatHangsAfterItsStep : public ::testing::TestWithParam<NextCall> {};
 
 TEST_P(AGatherThatHangsAfterItsStep, EndsAndIsNamedOnEveryRankByTheNextCall) {
-  const testing::TemporaryFolder folder;
   Traffic traffic;
   std::barrier all(kWorld);
   const auto start = std::chrono::steady_clock::now();
-  const auto errors = testing::run_ranks(
-      nccl_test::make_light_world(kWorld, milliseconds(3000)), [&](const Comm& comm) {
-        const Toy toy(torch::kBFloat16, device(comm->rank()));
-        Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW, options_of(2), comm);
+  const auto errors = run_optimizers(
+      kPatience, options_of(2), [&](Optimizer& optimizer, const Toy& toy, const Comm& comm) {
         backward(optimizer, toy, comm);
         optimizer.gather("gain", StateKind::kGradient);
         all.arrive_and_wait();
         traffic.hang(1);
         EXPECT_TRUE(optimizer.step().applied);
         toy.gain.to(torch::kCPU);  // nobody but the optimizer's own thread can end this
-        GetParam().make(optimizer, toy, comm, folder.path());
+        GetParam().make(optimizer, toy, comm);
       });
   for (const auto& error : errors) {
     EXPECT_THAT(testing::message_of(error),
@@ -210,30 +215,76 @@ INSTANTIATE_TEST_SUITE_P(
     , AGatherThatHangsAfterItsStep,
     ::testing::Values(
         NextCall{"Backward",
-                 [](Optimizer& o, const Toy& toy, const Comm& comm, const std::string&) {
+                 [](Optimizer& o, const Toy& toy, const Comm& comm) {
                    backward(o, toy, comm);
                    o.step();
                  }},
-        NextCall{"Step",
-                 [](Optimizer& o, const Toy&, const Comm&, const std::string&) { o.step(); }},
+        NextCall{"Step", [](Optimizer& o, const Toy&, const Comm&) { o.step(); }},
         NextCall{"ZeroGrad",
-                 [](Optimizer& o, const Toy&, const Comm&, const std::string&) {
+                 [](Optimizer& o, const Toy&, const Comm&) {
                    EXPECT_THROW(o.zero_grad(), CommError);
                    o.step();  // says it again
                  }},
         NextCall{"ForEachShard",
-                 [](Optimizer& o, const Toy&, const Comm&, const std::string&) {
+                 [](Optimizer& o, const Toy&, const Comm&) {
                    o.for_each_shard(StateKind::kMaster, [](const ShardView&) {});
                  }},
-        NextCall{"Save", [](Optimizer& o, const Toy&, const Comm&,
-                            const std::string& folder) { o.save(folder); }},
-        NextCall{"State", [](Optimizer& o, const Toy&, const Comm&,
-                             const std::string&) { CheckpointAccess(o).state({}); }},
-        NextCall{"Rebuild", [](Optimizer& o, const Toy& toy, const Comm&,
-                               const std::string&) { o.rebuild(toy.parameters(), toy.buffers()); }},
-        NextCall{"Shutdown",
-                 [](Optimizer& o, const Toy&, const Comm&, const std::string&) { o.shutdown(); }}),
+        NextCall{"CommunicatorOfCheckpoints",
+                 [](Optimizer& o, const Toy&, const Comm&) { CheckpointAccess(o).comm(); }},
+        NextCall{"State",
+                 [](Optimizer& o, const Toy&, const Comm&) { CheckpointAccess(o).state({}); }},
+        NextCall{"Rebuild", [](Optimizer& o, const Toy& toy,
+                               const Comm&) { o.rebuild(toy.parameters(), toy.buffers()); }},
+        NextCall{"Shutdown", [](Optimizer& o, const Toy&, const Comm&) { o.shutdown(); }}),
     [](const auto& instance) { return instance.param.name; });
+
+TEST(OverNccl, AbortAndShutdownEndBesideAGatherThatHangs) {
+  Traffic traffic;
+  std::barrier all(kWorld);
+  const auto start = std::chrono::steady_clock::now();
+  run_optimizers(kPatience, options_of(2),
+                 [&](Optimizer& optimizer, const Toy& toy, const Comm& comm) {
+                   backward(optimizer, toy, comm);
+                   optimizer.gather("gain", StateKind::kGradient);
+                   all.arrive_and_wait();
+                   traffic.hang(1);
+                   EXPECT_TRUE(optimizer.step().applied);
+                   optimizer.abort("enough");
+                   optimizer.shutdown();
+                 });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kFarTooLong);
+}
+
+TEST(OverNccl, AnAverageWhoseGatherHangsLeavesTheWeightsAndSaysSo) {
+  Traffic traffic;
+  std::barrier all(kWorld);
+  const auto errors = run_optimizers(
+      kPatience, options_of(2).ema(0.5),
+      [&](Optimizer& optimizer, const Toy& toy, const Comm& comm) {
+        backward(optimizer, toy, comm);
+        optimizer.step();
+        optimizer.gather("gain", StateKind::kMaster);  // the step's gathers have ended
+        std::vector<torch::Tensor> weights;
+        for (const NamedTensor& item : toy.parameters())
+          weights.push_back(item.tensor.detach().to(torch::kCPU).clone());
+        all.arrive_and_wait();
+        traffic.hang(1);
+        const std::string error = testing::message_of([&]() -> std::exception_ptr {
+          try {
+            const EmaScope scope = optimizer.ema_scope();
+          } catch (const std::exception&) {
+            return std::current_exception();
+          }
+          return nullptr;
+        }());
+        EXPECT_THAT(error, AllOf(HasSubstr("parameters, bucket "),
+                                 HasSubstr("no parameter was changed since the last step")));
+        for (std::size_t i = 0; i < weights.size(); ++i)
+          EXPECT_TRUE(torch::equal(toy.parameters()[i].tensor.to(torch::kCPU), weights[i]))
+              << "tensor " << i;
+      });
+  expect_no_errors(errors);
+}
 
 /// The stream behind a gather that hangs is never filled: who blocks there can end nothing.
 TEST(OverNccl, SomeHundredLaunchesAtMostStandBehindAGather) {
@@ -273,18 +324,16 @@ TEST(OverNccl, OnlyAnOptimizerThatIsNotDeterministicAsksForNcclsOwnSumsAndSaysSo
   for (const bool deterministic : {true, false}) {
     Traffic traffic;
     std::size_t buckets = 0;
-    expect_no_errors(
-        testing::run_ranks(nccl_test::make_light_world(kWorld, kFarTooLong), [&](const Comm& comm) {
-          const Toy toy(torch::kBFloat16, device(comm->rank()));
-          Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW,
-                              options_of(2).deterministic(deterministic), comm);
-          backward(optimizer, toy, comm);
-          const StepResult result = optimizer.step();
-          EXPECT_TRUE(result.applied);
-          EXPECT_EQ(result.deterministic, deterministic);
-          if (comm->rank() == 0) buckets = optimizer.layout().buckets().size();
-          optimizer.shutdown();
-        }));
+    expect_no_errors(run_optimizers(kFarTooLong, options_of(2).deterministic(deterministic),
+                                    [&](Optimizer& optimizer, const Toy& toy, const Comm& comm) {
+                                      backward(optimizer, toy, comm);
+                                      const StepResult result = optimizer.step();
+                                      EXPECT_TRUE(result.applied);
+                                      EXPECT_EQ(result.deterministic, deterministic);
+                                      if (comm->rank() == 0)
+                                        buckets = optimizer.layout().buckets().size();
+                                      optimizer.shutdown();
+                                    }));
     EXPECT_EQ(traffic.calls("ncclReduceScatter"),
               deterministic ? 0 : kWorld * static_cast<int>(buckets));
   }
@@ -294,10 +343,8 @@ TEST(OverNccl, OnlyAnOptimizerThatIsNotDeterministicAsksForNcclsOwnSumsAndSaysSo
 TEST(OverNccl, ACallThatDoesNotMatchIsRefusedAtOnceAndTheNextWindowIsRight) {
   Traffic traffic;
   const std::vector<torch::Tensor> expected = parameters_of_cpu();
-  expect_no_errors(
-      testing::run_ranks(nccl_test::make_light_world(kWorld, kFarTooLong), [&](const Comm& comm) {
-        const Toy toy(torch::kBFloat16, device(comm->rank()));
-        Optimizer optimizer(toy.parameters(), toy.buffers(), kAdamW, options_of(2), comm);
+  expect_no_errors(run_optimizers(
+      kFarTooLong, options_of(2), [&](Optimizer& optimizer, const Toy& toy, const Comm& comm) {
         backward(optimizer, toy, comm);
         EXPECT_THROW(
             {
